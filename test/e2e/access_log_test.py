@@ -15,7 +15,7 @@ import harness
 import http_access_test as access
 import http_grpc_test as grpc
 import quiet_day_test as quiet_day
-from harness import SLOWNESS
+from harness import KIB, MIB, SLOWNESS
 from http_peers_support import KINDS
 from origins import Origin, connect, echo, ping
 
@@ -171,6 +171,30 @@ class Fields(LogTest):
         client.close()
         line = self.lines(1)[0]
         self.assertEqual((line["status"], line["path"], line["bytes_in"], line["bytes_out"]), (101, "/chat", 10, 10))
+
+    def test_bytes_pinned(self):
+        """What waits for a slow client is pinned, up to buffer_high; a quick one pins little."""
+        size = 16 * MIB
+
+        def serve(sock):
+            while sock.recv(65536):
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size))
+        proxy = self.through(self.keep(Origin(serve)).address, kind=HTTP1,
+                             http={"access_log": self.log(), "buffer_high": "512KiB"})
+        with connect(proxy.address("plain"), receive_buffer=65536) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            proxy.wait_for(lambda stats: stats.total("pool_pinned_bytes") >= 512 * KIB)
+            left = size
+            while left > 0:
+                left -= len(client.recv(min(65536, left)))
+        line = self.lines(1)[0]
+        self.assertTrue(512 * KIB <= line["bytes_pinned"] < 2 * MIB, line)
+        self.assertEqual(line["bytes_pinned"] % KIB, 0)
+        proxy = self.through(self.keep(Origin(respond)).address, kind=HTTP1, http={"access_log": self.log()})
+        with contextlib.closing(http.client.HTTPConnection(*proxy.address("plain"), timeout=20 * SLOWNESS)) as client:
+            self.get(proxy, connection=client)
+        self.assertLessEqual(self.lines(1)[0]["bytes_pinned"], KIB)
 
 
 class Conditions(LogTest):

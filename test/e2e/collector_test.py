@@ -1,4 +1,4 @@
-"""Spans in a real OpenTelemetry Collector: the program of collector.d, made of the Collector's own modules, receives what Sluice
+"""Spans and access logs in a real OpenTelemetry Collector: the program of collector.d, made of the Collector's own modules, receives what Sluice
 exports. tracing_test.py has the rest, with a collector of its own.
 
 The Collector takes a minute to build, so this runs only with SLUICE_E2E_LONG=1.
@@ -13,7 +13,7 @@ import harness
 from harness import LONG, SLOWNESS
 from http_peers_support import go_program
 from http_wire import Http2Client
-from origins import Origin, free_port
+from origins import Origin, connect, echo, free_port, ping
 from reload_test import listener, server
 from tls_support import TlsTest
 
@@ -31,7 +31,7 @@ class Collector:
         http = {"endpoint": self.address, **({"tls": tls} if tls else {})}
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"receivers": {"otlp": {"protocols": {"http": http}}}, "exporters": {"lines": None}, "service": {
-                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["lines"]}},
+                "pipelines": {kind: {"receivers": ["otlp"], "exporters": ["lines"]} for kind in ("traces", "logs")},
                 "telemetry": {"metrics": {"level": "none"}}}}, file)
         self.lines, self.errors, self.news = [], [], threading.Condition()
         self.process = harness.spawn([go_program(".", FOLDER), f"--config=file:{path}"], stdin=subprocess.DEVNULL,
@@ -55,7 +55,16 @@ class Collector:
                 raise AssertionError(f"waited {20 * SLOWNESS} s for {what}\n{''.join(self.errors)}")
 
     def batches(self):
-        return [resource for line in self.lines for resource in json.loads(line)["resourceSpans"]]
+        return [resource for line in self.lines for resource in json.loads(line).get("resourceSpans", [])]
+
+    def logs(self, count):
+        """All log records, each with its resource, once there are so many."""
+        def found():
+            return [(resource["resource"], record) for line in self.lines
+                    for resource in json.loads(line).get("resourceLogs", [])
+                    for scope in resource["scopeLogs"] for record in scope["logRecords"]]
+        self.wait(lambda: len(found()) >= count, f"{count} log records")
+        return found()
 
     def spans(self, count):
         """All spans, once there are so many."""
@@ -108,6 +117,38 @@ class Collectors(TlsTest):
             self.assertEqual(span["traceId"], TRACE)
             self.assertEqual(attributes(span)["server.port"], web.address.split(":")[1])
         self.assertNotIn("secret", "".join(collector.lines))
+
+    def test_logs(self):
+        """The records of requests, with the ids of their spans, and one of a connection."""
+        collector = Collector(self)
+        web, there = self.keep(Origin(server("a"))), self.keep(Origin(echo))
+        log = {"file": "otlp:collector", "format": "json"}
+        http = {"access_log": log, "trace_context": "make", "tracing": {"to": "collector"}, "forward": "web"}
+        proxy = self.start({
+            "workers": 1, "shutdown_timeout": f"{5 * SLOWNESS}s",
+            "listeners": [listener("main", http=http), listener("tcp", tcp={"access_log": log, "forward": "there"})],
+            "upstreams": [{"name": "web", "endpoints": [web.address]}, {"name": "there", "endpoints": [there.address]},
+                          {"name": "collector", "endpoints": [collector.address]}]})
+        count = 20
+        with Http2Client(proxy.address("main")) as client:
+            for _ in range(count):
+                self.assertEqual(client.response(client.send_request("/a?x=1")).status, 200)
+        with connect(proxy.address("tcp")) as sock:
+            self.assertTrue(ping(sock))
+        records = collector.logs(count + 1)
+        spans = {span["spanId"]: span["traceId"] for span in collector.spans(2 * count) if span["kind"] == SERVER}
+        proxy.wait_for(lambda stats: stats.total("access_log_lines_total") == count + 1, what="confirmed records")
+        self.assertEqual(proxy.stats().total("access_log_dropped_total"), 0)
+        for resource, record in records:
+            self.assertEqual(attributes(resource), {"service.name": "sluice"})
+            line, found = json.loads(record["body"]["stringValue"]), attributes(record)
+            self.assertEqual((record["severityText"], found["client.port"]), ("INFO", str(line["client_port"])))
+            if line["protocol"] == "TCP":
+                self.assertEqual((found["sluice.reason"], found["sluice.bytes_in"]), ("finished", str(line["bytes_in"])))
+                continue
+            self.assertEqual((found["url.path"], found["http.response.status_code"], line["path"]), ("/a", "200", "/a?x=1"))
+            self.assertEqual(spans.pop(record["spanId"]), record["traceId"])
+        self.assertEqual(spans, {})
 
     def test_plain(self):
         self.check(Collector(self))

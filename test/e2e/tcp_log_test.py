@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import harness
-from harness import KIB, SLOWNESS
+from harness import KIB, MIB, SLOWNESS
 from origins import BlackHole, Origin, connect, echo, outcome_of_connecting, ping, refused_address
 from tls_support import TlsTest
 
@@ -78,6 +78,20 @@ class TcpLog(TlsTest):
         client.close()
         line = self.lines(1)[0]
         self.assertRegex(line, rf"^127\.0\.0\.1:{port} (no_endpoint|client_left) 1 - 127\.0\.0\.1:\d+$")
+
+    def test_bytes_pinned(self):
+        """What waits for a slow client, up to buffer_high."""
+        size = 16 * MIB
+        proxy = self.logging(self.keep(Origin(lambda sock: sock.sendall(bytes(size)))).address,
+                             tcp={"buffer_high": "512KiB"})
+        with connect(proxy.address(), receive_buffer=65536) as client:
+            proxy.wait_for(lambda stats: stats.total("pool_pinned_bytes") >= 512 * KIB)
+            received = 0
+            while data := client.recv(1 << 20):
+                received += len(data)
+        self.assertEqual(received, size)
+        line = self.line()
+        self.assertTrue(512 * KIB <= line["bytes_pinned"] < 2 * MIB, line)
 
     def test_ends(self):
         """Each end has its reason, which is that of the counters, and exactly one line."""

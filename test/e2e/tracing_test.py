@@ -32,6 +32,17 @@ def value_of(any_value):
 
 class Collector:
     """Collects the spans of all requests, as (attributes of the resource, span)."""
+    path = "/v1/traces"
+
+    @staticmethod
+    def request_of(body):
+        return trace_service_pb2.ExportTraceServiceRequest.FromString(body)
+
+    @staticmethod
+    def records_of(request):
+        for each in request.resource_spans:
+            resource = {one.key: value_of(one.value) for one in each.resource.attributes}
+            yield from ((resource, span) for scope in each.scope_spans for span in scope.spans)
 
     def __init__(self, port=0, status=200, delay=0):
         self.spans, self.requests, self.news = [], 0, threading.Condition()
@@ -46,9 +57,9 @@ class Collector:
                 time.sleep(delay)
                 problem = None
                 try:
-                    assert self.path == "/v1/traces", self.path
+                    assert self.path == collector.path, self.path
                     assert self.headers["content-type"] == "application/x-protobuf"
-                    request = trace_service_pb2.ExportTraceServiceRequest.FromString(body)
+                    request = collector.request_of(body)
                     assert request.SerializeToString() == body, "not in the canonical form"
                 except Exception as error:
                     problem = error
@@ -57,9 +68,7 @@ class Collector:
                     if problem:
                         collector.spans.append(problem)
                     elif collector.status == 200:
-                        for each in request.resource_spans:
-                            resource = {one.key: value_of(one.value) for one in each.resource.attributes}
-                            collector.spans += [(resource, span) for scope in each.scope_spans for span in scope.spans]
+                        collector.spans += collector.records_of(request)
                     collector.news.notify_all()
                 self.send_response(collector.status)
                 self.send_header("content-length", "0")
@@ -79,7 +88,7 @@ class Collector:
     def wait(self, count, seconds=10 * SLOWNESS):
         with self.news:
             if not self.news.wait_for(lambda: len(self.spans) >= count, seconds):
-                raise AssertionError(f"{len(self.spans)} spans came, not {count}")
+                raise AssertionError(f"{len(self.spans)} records came, not {count}")
             return list(self.spans)
 
 

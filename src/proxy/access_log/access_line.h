@@ -9,7 +9,7 @@
 
 #include "proxy/access_log/kept_values.h"
 #include "proxy/config/model/log_format.h"
-#include "proxy/log/line_ring.h"
+#include "proxy/log/line_queue.h"
 #include "proxy/router/request_attributes.h"
 
 namespace sluice {
@@ -36,6 +36,7 @@ struct AccessRecord {
   std::string_view detail;      ///< The rule that a malformed request breaks.
   uint64_t request_bytes = 0;   ///< Received from the client: of the body; of a connection, all behind its handshake.
   uint64_t response_bytes = 0;  ///< Passed on to the client, likewise.
+  uint64_t pinned_bytes = 0;    ///< The most bytes, of bodies or of the connection, that waited here at once.
   uint64_t duration_us = 0;
   /// Time until the upstream's response head. Of a connection: from the first attempt until an endpoint was connected.
   /// Not set if that did not happen.
@@ -49,6 +50,7 @@ struct AccessRecord {
   std::string_view user_agent;
   std::string_view request_id;
   std::string_view trace_id;
+  std::string_view span_id;                  ///< Of the request, if it is recorded.
   const RequestAttributes* facts = nullptr;  ///< Further facts for a configured format; else null.
   KeptValues response_fields;                ///< Response fields, one for each variable of that format.
 };

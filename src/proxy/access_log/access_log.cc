@@ -27,6 +27,9 @@ using Clock = std::chrono::steady_clock;
 
 // How long lines are collected before they are written together.
 constexpr std::chrono::milliseconds kGather{50};
+// How much of one worker waits before it is written sooner. The rest of the queue is for what arrives until the writing
+// thread runs: with one processor for all, that takes several milliseconds.
+constexpr uint64_t kWriteAt = LineQueue::kBytes / 8;
 // The delay between attempts while writes fail.
 constexpr std::chrono::milliseconds kRetry{500};
 constexpr std::chrono::seconds kSilence{10};
@@ -51,7 +54,7 @@ struct AccessLogs::Log {
     return sum;
   }
   bool empty() const {
-    return std::all_of(writers.begin(), writers.end(), [](const auto& writer) { return writer->ring_.empty(); });
+    return std::all_of(writers.begin(), writers.end(), [](const auto& writer) { return writer->queue_.empty(); });
   }
 
   // Writes as much as possible. Returns whether anything was written.
@@ -59,16 +62,16 @@ struct AccessLogs::Log {
     file->take_reopened();
     if (state == LogFile::Result::kFailed && now < retry_at) return false;
     const uint64_t before = file->bytes();
-    state = write_rings();
+    state = write_queues();
     retry_at = now + kRetry;
     report(now);
     return file->bytes() != before;
   }
 
-  LogFile::Result write_rings() {
+  LogFile::Result write_queues() {
     for (size_t i = 0; i < writers.size(); ++i) {
       AccessLogWriter& writer = *writers[next];
-      const LogFile::Result result = file->write(writer.ring_, writer.written, writer.dropped);
+      const LogFile::Result result = file->write(writer.queue_, writer.written, writer.dropped);
       if (!file->within_line()) next = (next + 1) % writers.size();
       if (result != LogFile::Result::kDone) return result;
     }
@@ -96,7 +99,7 @@ struct AccessLogs::Log {
   void drop_rest(std::string_view when) {
     uint64_t lost = 0;
     for (auto& writer : writers) {
-      const size_t lines = LogFile::discard(writer->ring_);
+      const size_t lines = LogFile::discard(writer->queue_);
       writer->dropped.add(lines);
       lost += lines;
     }
@@ -121,8 +124,8 @@ struct AccessLogs::Log {
   Clock::time_point close_at = Clock::time_point::max();  // Of one that is being closed, whatever is left.
 };
 
-// Writes all logs. While lines arrive it writes every kGather, and sooner when a ring is half full. After an idle
-// period it sleeps until a writer rings the bell.
+// Writes all logs. While lines arrive it writes every kGather, and sooner when kWriteAt is reached. After an idle
+// period it gives the memory of the queues back, and sleeps until a writer rings the bell.
 class AccessLogs::Thread {
  public:
   explicit Thread(AccessLogs& all) : all_(all), bell_(all.bell_), thread_([this] { run(); }) {}
@@ -140,6 +143,7 @@ class AccessLogs::Thread {
   void finish();
   bool wait(Clock::time_point until);
   void call_at(uint64_t fill);
+  void trim();
 
   AccessLogs& all_;
   const int bell_;
@@ -162,7 +166,7 @@ void AccessLogs::Thread::run() {
   Clock::time_point look_at = Clock::now() + kGather;
   while (!stopping_.load(std::memory_order_acquire)) {
     follow_logs();
-    call_at(idle_looks == 0 ? LineRing::kBytes / 2 : 1);
+    call_at(idle_looks == 0 ? kWriteAt : 1);
     const bool called = wait(idle_looks < 2 ? look_at : Clock::time_point::max());
     const Clock::time_point now = Clock::now();
     const bool first_line = called && idle_looks > 0;  // More lines probably follow.
@@ -171,6 +175,7 @@ void AccessLogs::Thread::run() {
       idle_looks = 0;
     } else if (now >= look_at) {
       idle_looks = std::min(idle_looks + 1, 2);
+      if (idle_looks == 2) trim();
     } else {
       continue;
     }
@@ -253,8 +258,14 @@ void AccessLogs::Thread::call_at(uint64_t fill) {
   for (const auto& log : logs_) {
     for (const auto& writer : log->writers) {
       // A log that does not accept lines is not written sooner because of a wakeup.
-      writer->ring_.call_at(log->state == LogFile::Result::kDone ? fill : LineRing::kNever);
+      writer->queue_.call_at(log->state == LogFile::Result::kDone ? fill : LineQueue::kNever);
     }
+  }
+}
+
+void AccessLogs::Thread::trim() {
+  for (const auto& log : logs_) {
+    for (const auto& writer : log->writers) writer->queue_.trim();
   }
 }
 

@@ -13,28 +13,29 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/common/counter.h"
-#include "proxy/log/line_ring.h"
+#include "proxy/log/line_queue.h"
 
 namespace sluice {
 
-/// The queue of one worker's lines for one log. It never waits, and makes a system call only to wake the writing thread
-/// (when that sleeps, or when the ring is half full). It allocates its memory, LineRing::kBytes, with the first line.
+/// The queue of one worker's lines for one log, of at most LineQueue::kBytes. It never waits, and makes a system call
+/// only to wake the writing thread (when that sleeps, or when enough lines wait), and to map its memory for the first
+/// line.
 ///
 ///     if (std::span<char> room = writer.begin(); !room.empty()) writer.commit(format_access_line(record, room));
 class AccessLogWriter {
  public:
   explicit AccessLogWriter(int bell) : bell_(bell) {}
 
-  /// Returns room for a line of up to kMaxLogLineBytes, valid until commit() or the next begin(). Empty if the ring has
-  /// no room for a line; the line then counts as dropped.
+  /// Returns room for a line of up to kMaxLogLineBytes, valid until commit() or the next begin(). Empty if the queue
+  /// has no room for a line; the line then counts as dropped.
   std::span<char> begin() {
-    const std::span<char> room = ring_.begin();
+    const std::span<char> room = queue_.begin();
     if (room.empty()) dropped.add();
     return room;
   }
   /// Queues the `bytes` bytes that were written into begin(): one line that ends with its only '\n'.
   void commit(size_t bytes) {
-    if (ring_.commit(bytes)) ring_bell();
+    if (queue_.commit(bytes)) ring_bell();
   }
 
   /// Lines that found no room, or are too long for a datagram. After AccessLogs::close(), also lines that could not be
@@ -47,11 +48,11 @@ class AccessLogWriter {
   void ring_bell() const;
 
   const int bell_;  // An eventfd.
-  LineRing ring_;
+  LineQueue queue_;
 };
 
 /// All access logs of a process, with the thread that writes them. A log that does not accept lines (a full disk, a
-/// pipe without a reader) does not delay the others: its lines stay in the rings, and when these are full, further
+/// pipe without a reader) does not delay the others: its lines stay in the queues, and when these are full, further
 /// lines are dropped. Writing resumes by itself. The run-time log reports each problem at most once in ten seconds for
 /// each log, and reports when it is over.
 ///

@@ -10,9 +10,9 @@ namespace sluice {
 namespace {
 
 // An upper bound for all keys, quotes, colons and commas.
-constexpr size_t kFrame = 600;
+constexpr size_t kFrame = 500;
 static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUserAgent + LineLimits::kAuthority +
-                  10 * LineLimits::kName + 5 * LineLimits::kWord + 8 * LineLimits::kNumber <=
+                  10 * LineLimits::kName + 5 * LineLimits::kWord + 9 * LineLimits::kNumber <=
               kMaxLogLineBytes);
 
 class JsonObject {
@@ -71,6 +71,7 @@ size_t format_json_line(const AccessRecord& record, std::span<char> out) {
   if (is_request) object.text("detail", record.detail, LineLimits::kName);
   object.number("bytes_in", record.request_bytes);
   object.number("bytes_out", record.response_bytes);
+  object.number("bytes_pinned", record.pinned_bytes);
   object.number("duration_us", record.duration_us);
   object.number(is_request ? "upstream_us" : "connect_us", record.upstream_us);
   object.text("route", record.route, LineLimits::kName);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "proxy/access_log/record_values.h"
 
@@ -41,13 +42,20 @@ uint64_t random_seed(const void* of) {
 
 }  // namespace
 
-ListenerLog::ListenerLog(AccessLogWriter& writer, const config::AccessLog& config)
-    : writer_(writer), config_(config), random_(random_seed(&writer)) {}
+ListenerLog::ListenerLog(AccessLogTarget to, const config::AccessLog& config)
+    : to_(std::move(to)), config_(config), random_(random_seed(this)) {}
 
 void ListenerLog::write(const AccessRecord& record) {
   if (!selects(record)) return;
-  const std::span<char> room = writer_.begin();
-  if (!room.empty()) writer_.commit(format_access_line(config_.format, record, room));
+  if (to_.records) return add_record(record);
+  const std::span<char> room = to_.writer->begin();
+  if (!room.empty()) to_.writer->commit(format_access_line(config_.format, record, room));
+}
+
+void ListenerLog::add_record(const AccessRecord& record) {
+  static thread_local std::array<char, kMaxLogLineBytes> room;
+  const size_t bytes = format_access_line(config_.format, record, room);
+  to_.records->add(record, {room.data(), bytes - 1});
 }
 
 bool ListenerLog::selects(const AccessRecord& record) {

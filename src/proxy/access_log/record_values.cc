@@ -19,6 +19,8 @@ std::optional<uint64_t> number_of_record(TextVariable variable, const AccessReco
       return record.request_bytes;
     case TextVariable::kBytesOut:
       return record.response_bytes;
+    case TextVariable::kBytesPinned:
+      return record.pinned_bytes;
     case TextVariable::kAttempts:
       return record.attempts;
     case TextVariable::kClientPort:

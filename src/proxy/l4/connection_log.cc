@@ -62,6 +62,7 @@ void ConnectionLog::write(std::string_view listener, std::string_view upstream, 
   record.reason = reason;
   record.request_bytes = bytes_in_;
   record.response_bytes = bytes_out_;
+  record.pinned_bytes = pinned_bytes_;
   if (connect_us_ != 0) record.upstream_us = connect_us_;
   std::array<char, 12> index;
   if (route_ != kNoRoute) {

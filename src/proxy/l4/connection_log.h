@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,8 @@ class ConnectionLog {
   void note_connected();
   void count_in(size_t bytes) { bytes_in_ += bytes; }
   void count_out(size_t bytes) { bytes_out_ += bytes; }
+  /// So many bytes wait in the proxy now.
+  void note_pinned(size_t bytes) { pinned_bytes_ = std::max<uint64_t>(pinned_bytes_, bytes); }
 
   PeerAddress client() const { return client_.address(client_port_); }
   bool has_route() const { return route_ != kNoRoute; }
@@ -68,6 +71,7 @@ class ConnectionLog {
   uint64_t attempted_us_ = 0;  // When the first attempt on an endpoint began; 0: there was none.
   uint64_t connect_us_ = 0;    // From then until one had succeeded; 0: none has.
   uint64_t bytes_in_ = 0, bytes_out_ = 0;
+  uint64_t pinned_bytes_ = 0;  // The most that waited at once. Not part of the state that moves.
   uint32_t attempts_ = 0;
   uint32_t route_ = kNoRoute;
   uint16_t client_port_ = 0;

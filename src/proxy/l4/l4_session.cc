@@ -364,9 +364,12 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
     endpoint_counters().bytes_in.add(bytes);
     counters().bytes_out.add(bytes);
   }
-  if (ConnectionLog* const line = log()) is_client(from) ? line->count_in(bytes) : line->count_out(bytes);
   Transport& to = other(from);
   to.send(std::move(data));
+  if (ConnectionLog* const line = log()) {
+    is_client(from) ? line->count_in(bytes) : line->count_out(bytes);
+    line->note_pinned(to.queued() + from.queued());
+  }
   if (to.queued() >= high_mark()) from.stop_reading();
 }
 

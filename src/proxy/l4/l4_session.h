@@ -205,8 +205,10 @@ static_assert(kSessionEndCount <= 32);  // end_
 class L4SessionFactory final : public SessionFactory {
  public:
   L4SessionFactory() = default;
-  /// `access_log` is that of `tcp` on this worker, and outlives the factory.
-  L4SessionFactory(AccessLogWriter& access_log, const config::AccessLog& config) { log_.emplace(access_log, config); }
+  /// `access_log` is that of `tcp` on this worker, and set.
+  L4SessionFactory(AccessLogTarget access_log, const config::AccessLog& config) {
+    log_.emplace(std::move(access_log), config);
+  }
 
   void start(ClientAcceptor& acceptor, int fd, int family) override {
     L4Session::start(acceptor, log_ ? &*log_ : nullptr, fd, family);
@@ -214,6 +216,10 @@ class L4SessionFactory final : public SessionFactory {
   bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
     return L4Session::resume(acceptor, log_ ? &*log_ : nullptr, session, stays);
   }
+  void stop() override {
+    if (log_) log_->stop();
+  }
+  bool idle() const override { return !log_ || log_->idle(); }
 
  private:
   std::optional<ListenerLog> log_;

@@ -21,7 +21,7 @@ namespace sluice {
 
 namespace {
 
-using Parts = std::array<iovec, 2>;
+using Parts = LineQueue::Parts;
 
 bool is_own(const std::string& target) { return target == "stdout" || target == "stderr"; }
 
@@ -32,7 +32,20 @@ absl::StatusOr<int> open_target(const std::string& target) {
 }
 
 std::string_view text(const iovec& part) { return {static_cast<const char*>(part.iov_base), part.iov_len}; }
-size_t size(const Parts& parts) { return parts[0].iov_len + parts[1].iov_len; }
+size_t size(const Parts& parts) {
+  size_t bytes = 0;
+  for (const iovec& part : parts) bytes += part.iov_len;
+  return bytes;
+}
+// The first part that holds something, if one does.
+const iovec* first(const Parts& parts) {
+  return std::find_if(parts.begin(), parts.end(), [](const iovec& part) { return part.iov_len > 0; });
+}
+// How many parts are in use.
+int count(const Parts& parts) {
+  const auto last = std::find_if(parts.rbegin(), parts.rend(), [](const iovec& part) { return part.iov_len > 0; });
+  return static_cast<int>(parts.rend() - last);
+}
 
 // The bytes from `begin` to `end`.
 Parts window(const Parts& parts, size_t begin, size_t end) {
@@ -50,7 +63,7 @@ Parts window(const Parts& parts, size_t begin, size_t end) {
 // Returns the whole lines at the front that a pipe writes atomically, so that other processes cannot interleave; if the
 // first line is longer than PIPE_BUF, its first PIPE_BUF bytes.
 Parts piece(const Parts& parts) {
-  const iovec& part = parts[0].iov_len > 0 ? parts[0] : parts[1];
+  const iovec& part = *first(parts);
   if (part.iov_len <= PIPE_BUF) return {part};
   const size_t end = text(part).rfind('\n', PIPE_BUF - 1);
   return {iovec{part.iov_base, end == std::string_view::npos ? PIPE_BUF : end + 1}};
@@ -129,14 +142,14 @@ LogFile::Result LogFile::fail(int error) {
 }
 
 // One datagram for each line. A daemon that has gone is connected to again (LogSink).
-LogFile::Result LogFile::send(LineRing& ring, Counter& written, Counter& dropped) {
+LogFile::Result LogFile::send(LineQueue& queue, Counter& written, Counter& dropped) {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const std::string header =
       syslog_header(int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000, LogLevel::kInfo, "access");
-  for (size_t left = size(ring.unread()); left > 0;) {
-    const Parts rest = ring.unread();
-    const std::string_view lines = text(rest[0].iov_len > 0 ? rest[0] : rest[1]);
+  for (size_t left = size(queue.unread()); left > 0;) {
+    const Parts rest = queue.unread();
+    const std::string_view lines = text(rest[0]);
     const std::string_view line = lines.substr(0, lines.find('\n') + 1);
     message_.assign(header).append(line);
     size_t sent = 0;
@@ -147,37 +160,37 @@ LogFile::Result LogFile::send(LineRing& ring, Counter& written, Counter& dropped
     too_long ? dropped.add() : written.add();
     bytes_ += line.size();
     left -= line.size();
-    ring.release(line.size());
+    queue.release(line.size());
   }
   return Result::kDone;
 }
 
-LogFile::Result LogFile::write(LineRing& ring, Counter& written, Counter& dropped) {
-  if (syslog_) return send(ring, written, dropped);
-  Parts rest = ring.unread();
-  // If a line was partly written, finishes only that line, because other rings may be waiting.
+LogFile::Result LogFile::write(LineQueue& queue, Counter& written, Counter& dropped) {
+  if (syslog_) return send(queue, written, dropped);
+  Parts rest = queue.unread();
+  // If a line was partly written, finishes only that line, because other queues may be waiting.
   size_t left = begun_ > 0 ? begun_ + text(window(rest, begun_, size(rest))[0]).find('\n') + 1 : size(rest);
   while (left > 0) {
     Parts next = window(rest, begun_, left);
     if (is_stream_) next = piece(next);
-    const ssize_t result = write_without_waiting(fd_, is_stream_, next.data(), static_cast<int>(next.size()));
+    const ssize_t result = write_without_waiting(fd_, is_stream_, next.data(), count(next));
     if (result < 0 && errno == EINTR) continue;
     if (result <= 0) return fail(result < 0 ? errno : EIO);
     bytes_ += static_cast<size_t>(result);
     begun_ += static_cast<size_t>(result);
     const Lines whole = whole_lines(rest, begun_);
-    ring.release(whole.bytes);
+    queue.release(whole.bytes);
     written.add(whole.count);
     begun_ -= whole.bytes;
     left -= whole.bytes;
-    rest = ring.unread();
+    rest = queue.unread();
   }
   return Result::kDone;
 }
 
-size_t LogFile::discard(LineRing& ring) {
-  const Parts rest = ring.unread();
-  ring.release(size(rest));
+size_t LogFile::discard(LineQueue& queue) {
+  const Parts rest = queue.unread();
+  queue.release(size(rest));
   return whole_lines(rest, size(rest)).count;
 }
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/common/counter.h"
-#include "proxy/log/line_ring.h"
+#include "proxy/log/line_queue.h"
 
 namespace sluice {
 
@@ -40,16 +40,16 @@ class LogFile {
   // For the writing thread.
 
   enum class Result { kDone, kBlocked, kFailed };
-  /// Writes the lines that `ring` holds at the time of the call, releases them one by one, and adds their number to
-  /// `written`. After kBlocked or kFailed the rest stays in the ring, but a line that is too long for a datagram is
-  /// added to `dropped`. If a line was partly written (within_line()), the next call must be for the same ring.
-  Result write(LineRing& ring, Counter& written, Counter& dropped);
+  /// Writes the lines that `queue` holds at the time of the call, releases them one by one, and adds their number to
+  /// `written`. After kBlocked or kFailed the rest stays in the queue, but a line that is too long for a datagram is
+  /// added to `dropped`. If a line was partly written (within_line()), the next call must be for the same queue.
+  Result write(LineQueue& queue, Counter& written, Counter& dropped);
   /// Whether a line was partly written.
   bool within_line() const { return begun_ > 0; }
   /// Switches to the file of the last reopen(), if there was one.
   void take_reopened();
-  /// Discards the contents of `ring`. Returns the number of lines that are lost.
-  static size_t discard(LineRing& ring);
+  /// Discards the contents of `queue`. Returns the number of lines that are lost.
+  static size_t discard(LineQueue& queue);
 
   int fd() const;
   int error() const { return error_; }               ///< The errno of the last failed write.
@@ -58,7 +58,7 @@ class LogFile {
 
  private:
   LogFile(std::string target, int fd);
-  Result send(LineRing& ring, Counter& written, Counter& dropped);
+  Result send(LineQueue& queue, Counter& written, Counter& dropped);
   Result fail(int error);
   void use(int fd);
 
@@ -68,7 +68,7 @@ class LogFile {
   int fd_ = -1;
   bool is_stream_ = false;
   std::atomic<int> reopened_{-1};
-  size_t begun_ = 0;  // Bytes already written of the line at the ring's front.
+  size_t begun_ = 0;  // Bytes already written of the line at the queue's front.
   uint64_t bytes_ = 0;
   int error_ = 0;
   Counter errors_;

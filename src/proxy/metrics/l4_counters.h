@@ -88,6 +88,10 @@ struct ListenerCounters {
   std::array<Counter, kRefusalCount> refused;
   std::array<Counter, kSessionEndCount> ended;
   std::array<Counter, kStayReasonCount> stayed;  ///< Sessions that did not move in time, by StayReason.
+  // Of an access log that goes to an OpenTelemetry collector.
+  Counter log_records_exported;  ///< Records that the collector took.
+  Counter log_records_dropped;   ///< Records for which there was no room, or whose request failed.
+  Counter log_requests_failed;   ///< Requests to the collector that failed.
 };
 
 /// The counters of one worker for one endpoint. `bytes_in` is received from the endpoint, `bytes_out` is sent to it.

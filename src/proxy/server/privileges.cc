@@ -190,6 +190,7 @@ void make_log_files(const config::Config& config, const ProcessIds& ids) {
   for (const config::Listener& listener : config.listeners) {
     const config::AccessLog* const log = listener.access_log();
     if (!log || log->file == "stdout" || log->file == "stderr" || config::names_syslog(log->file)) continue;
+    if (config::names_otlp(log->file)) continue;
     make_log_file(log->file, ids);
   }
 }

@@ -12,12 +12,29 @@
 
 namespace sluice {
 
+namespace {
+
+std::string format_exported_log(const ProcessView& view, size_t listener) {
+  const auto total = [&](Counter ListenerCounters::* member) {
+    uint64_t sum = 0;
+    for (const auto& worker : view.counters) sum += ((*worker->listeners[listener]).*member).value();
+    return sum;
+  };
+  return format_access_log(view.config->listeners[listener], total(&ListenerCounters::log_records_exported),
+                           total(&ListenerCounters::log_records_dropped),
+                           total(&ListenerCounters::log_requests_failed));
+}
+
+}  // namespace
+
 std::string format_counters(const ProcessView& view, const ControlCounters& control) {
   std::string text = format_stats(*view.config, control, view.counters, view.upstreams);
   for (size_t i = 0; i < view.access_log_of_listener.size(); ++i) {
     if (const std::optional<size_t> target = view.access_log_of_listener[i]) {
       text += format_access_log(view.config->listeners[i], view.access_logs->written(*target),
                                 view.access_logs->dropped(*target), view.access_logs->errors(*target));
+    } else if (const config::AccessLog* const log = view.config->listeners[i].access_log()) {
+      if (config::names_otlp(log->file)) text += format_exported_log(view, i);
     }
   }
   if (view.body_file) text += format_body_file(view.body_file->pool.stats());

@@ -323,14 +323,17 @@ absl::StatusOr<Server::Preparation> Server::prepare(const Generation& generation
   }
   std::vector<std::string> targets;
   for (const config::Listener& listener : config.listeners) {
-    if (const config::AccessLog* const log = listener.access_log()) targets.push_back(log->file);
+    if (const config::AccessLog* const log = listener.access_log(); log && !config::names_otlp(log->file)) {
+      targets.push_back(log->file);
+    }
   }
   const auto logs = access_logs_->add(targets);
   if (!logs.ok()) return logs.status();
   size_t next_log = 0;
   for (const config::Listener& listener : config.listeners) {
     std::optional<size_t>& log = prepared.access_logs.emplace_back();
-    if (listener.access_log()) log = (*logs)[next_log++];
+    const config::AccessLog* const configured = listener.access_log();
+    if (configured && !config::names_otlp(configured->file)) log = (*logs)[next_log++];
   }
   if (config.log.to != generation_.config->log.to) {
     auto sink = LogSink::open(config.log.to.destination());

@@ -254,7 +254,7 @@ class StartupCheck {
 
   // Checks the permissions instead of opening the file, which would create it.
   void check_log(const std::string& file, const std::string& path) {
-    if (file == "stdout" || file == "stderr") return;
+    if (file == "stdout" || file == "stderr" || config::names_otlp(file)) return;
     if (config::names_syslog(file)) {
       const absl::StatusOr<config::LogTarget> to = config::LogTarget::parse(file);
       const absl::Status opened = to.ok() ? LogSink::open(to->destination(), "access log").status() : to.status();

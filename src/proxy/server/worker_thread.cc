@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/http/proxy/http_session_factory.h"
+#include "proxy/http/proxy/otlp_access_log.h"
 #include "proxy/l4/l4_session.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/tls/key_signer.h"
@@ -366,14 +367,13 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
                                             next.counters->resets,
                                             next.rate_limits};
       std::unique_ptr<SessionFactory> factory;
+      AccessLogTarget log = access_log_of(next, i);
       if (listener->config->http) {
-        factory = std::make_unique<HttpSessionFactory>(context, *http_,
-                                                       next.access_logs.empty() ? nullptr : next.access_logs[i]);
+        factory = std::make_unique<HttpSessionFactory>(context, *http_, std::move(log));
+      } else if (const config::AccessLog* const config = listener->config->access_log(); config && log.is_set()) {
+        factory = std::make_unique<L4SessionFactory>(std::move(log), *config);
       } else {
-        AccessLogWriter* const log = next.access_logs.empty() ? nullptr : next.access_logs[i];
-        const config::AccessLog* const config = listener->config->access_log();
-        factory =
-            log && config ? std::make_unique<L4SessionFactory>(*log, *config) : std::make_unique<L4SessionFactory>();
+        factory = std::make_unique<L4SessionFactory>();
       }
       acceptors_.push_back(std::make_unique<ClientAcceptor>(context, std::move(factory), next.sockets[i]));
     }
@@ -381,6 +381,18 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
     if (is_new) acceptors_.back()->start();
   }
   for (auto& each : old) retire(std::move(each));
+}
+
+AccessLogTarget WorkerThread::access_log_of(const WorkerGeneration& next, size_t index) {
+  const config::Listener& listener = *next.listeners[index]->config;
+  const config::AccessLog* const log = listener.access_log();
+  if (!log || !config::names_otlp(log->file)) return next.access_logs.empty() ? nullptr : next.access_logs[index];
+  const auto collector = std::find_if(upstreams_.begin(), upstreams_.end(), [&](const auto& each) {
+    return each->state->config().name == config::otlp_upstream(log->file);
+  });
+  SLUICE_CHECK(collector != upstreams_.end());
+  return std::unique_ptr<AccessRecordSink>(std::make_unique<OtlpAccessLog>(
+      *http_, http_->http_upstream(*collector), *log, next.counters->listeners[index], listener.name));
 }
 
 // Its sessions move to the acceptor of the listener that has its name now, if there is one that would have admitted

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
+#include "proxy/access_log/listener_log.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/proxy/health_checker.h"
 #include "proxy/http/proxy/http_worker.h"
@@ -96,6 +97,8 @@ class WorkerThread {
   void adopt(WorkerGeneration next);
   WorkerUpstreams upstreams_of(const WorkerGeneration& next);
   void replace_acceptors(const WorkerGeneration& next);
+  /// Where the log of a listener goes, by the listener's index.
+  AccessLogTarget access_log_of(const WorkerGeneration& next, size_t index);
   void retire(std::unique_ptr<ClientAcceptor> old);
   void replace_checks(const WorkerUpstreams& before);
   void destroy_unused();

@@ -1,5 +1,5 @@
-// An OpenTelemetry Collector whose only receiver is that of OTLP. Its exporter "lines" prints each batch of spans as a line
-// of OTLP in JSON on standard output.
+// An OpenTelemetry Collector whose only receiver is that of OTLP. Its exporter "lines" prints each batch of spans or of log
+// records as a line of OTLP in JSON on standard output.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/otelcol"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
@@ -23,6 +24,12 @@ type lines struct {
 	component.StartFunc
 	component.ShutdownFunc
 	consumer.Traces
+}
+
+type logLines struct {
+	component.StartFunc
+	component.ShutdownFunc
+	consumer.Logs
 }
 
 func printTraces(_ context.Context, traces ptrace.Traces) error {
@@ -38,6 +45,19 @@ func newLines(context.Context, exporter.Settings, component.Config) (exporter.Tr
 	return lines{Traces: traces}, err
 }
 
+func printLogs(_ context.Context, logs plog.Logs) error {
+	text, err := (&plog.JSONMarshaler{}).MarshalLogs(logs)
+	if err == nil {
+		fmt.Println(string(text))
+	}
+	return err
+}
+
+func newLogLines(context.Context, exporter.Settings, component.Config) (exporter.Logs, error) {
+	logs, err := consumer.NewLogs(printLogs)
+	return logLines{Logs: logs}, err
+}
+
 func factories() (otelcol.Factories, error) {
 	made := otelcol.Factories{Telemetry: otelconftelemetry.NewFactory()}
 	var err error
@@ -47,7 +67,8 @@ func factories() (otelcol.Factories, error) {
 	}
 	none := func() component.Config { return &struct{}{} }
 	made.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](exporter.NewFactory(
-		component.MustNewType("lines"), none, exporter.WithTraces(newLines, component.StabilityLevelStable)))
+		component.MustNewType("lines"), none, exporter.WithTraces(newLines, component.StabilityLevelStable),
+		exporter.WithLogs(newLogLines, component.StabilityLevelStable)))
 	return made, err
 }
 

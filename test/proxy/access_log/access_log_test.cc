@@ -74,7 +74,7 @@ TEST_F(AccessLogTest, NoLineIsLeftWhenTheThreadSleeps) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(AccessLogTest, HalfFullRingIsWrittenAtOnce) {
+TEST_F(AccessLogTest, MuchIsWrittenAtOnce) {
   const std::string line = line_of(0, 0, 8000);
   auto best = test::milliseconds::max();
   for (int round = 0; round < 20 && best > test::milliseconds(30); ++round) {  // The machine may be busy.
@@ -83,7 +83,7 @@ TEST_F(AccessLogTest, HalfFullRingIsWrittenAtOnce) {
     const auto start = std::chrono::steady_clock::now();
     put(logs->writer(0, 0), "the thread wakes up, and gathers\n");
     std::this_thread::sleep_for(test::milliseconds(1));
-    for (int i = 0; i < 20; ++i) put(logs->writer(0, 0), line);
+    for (int i = 0; i < 40; ++i) put(logs->writer(0, 0), line);
     ASSERT_TRUE(comes_true([&] { return logs->written(0) > 10; }));
     best = std::min(best, std::chrono::ceil<test::milliseconds>(std::chrono::steady_clock::now() - start));
   }
@@ -385,11 +385,7 @@ TEST_F(AccessLogTest, NoAllocationPerLine) {
   ASSERT_TRUE(comes_true([&] { return logs->written(0) == 1; }));
   const uint64_t unused = test::allocations;
   ASSERT_TRUE(put(logs->writer(0, 0), line));
-#if !defined(SLUICE_ASAN) && !defined(__SANITIZE_THREAD__)
-  EXPECT_EQ(test::allocations - unused, 1u) << "the ring's memory, with its first line";
-#else
-  static_cast<void>(unused);  // Nothing is counted.
-#endif
+  EXPECT_EQ(test::allocations, unused);  // Not even for the first line: the queue's memory is mapped.
   ASSERT_TRUE(comes_true([&] { return logs->written(0) == 2; }));
   constexpr uint64_t kBurst = 500;
   double best = 1e9;

@@ -48,6 +48,7 @@ TEST(JsonLine, HasAllValues) {
                                     .reason = "ok",
                                     .request_bytes = 7,
                                     .response_bytes = 5120,
+                                    .pinned_bytes = 4096,
                                     .duration_us = 1834,
                                     .upstream_us = 1702,
                                     .route = "items",
@@ -66,7 +67,8 @@ TEST(JsonLine, HasAllValues) {
       "\"method\":\"GET\","
       "\"authority\":\"api.example.com\",\"path\":\"/v1/"
       "items?page=2\",\"status\":200,\"grpc_status\":null,\"reason\":\"ok\",\"detail\":null,"
-      "\"bytes_in\":7,\"bytes_out\":5120,\"duration_us\":1834,\"upstream_us\":1702,\"route\":\"items\",\"upstream\":"
+      "\"bytes_in\":7,\"bytes_out\":5120,\"bytes_pinned\":4096,\"duration_us\":1834,\"upstream_us\":1702,\"route\":"
+      "\"items\",\"upstream\":"
       "\"api\","
       "\"endpoint\":\"10.0.0.4:9000\",\"attempts\":2,\"user\":\"alice\",\"request_id\":\"abc\","
       "\"trace_id\":\"0af7651916cd43dd8448eb211c80319c\",\"user_agent\":\"curl/8.9.1\"}\n");
@@ -82,7 +84,8 @@ TEST(JsonLine, MissingValuesAreNull) {
       "{\"time\":\"1970-01-01T00:00:00.000Z\",\"client\":null,\"client_port\":null,\"listener\":null,\"protocol\":null,"
       "\"tls_version\":null,\"tls_cipher\":null,\"tls_server_name\":null,\"method\":null,\"authority\":null,\"path\":"
       "null,\"status\":0,"
-      "\"grpc_status\":null,\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"duration_us\":0,"
+      "\"grpc_status\":null,\"reason\":null,\"detail\":null,\"bytes_in\":0,\"bytes_out\":0,\"bytes_pinned\":0,"
+      "\"duration_us\":0,"
       "\"upstream_us\":null,"
       "\"route\":null,"
       "\"upstream\":null,\"endpoint\":null,\"attempts\":0,\"user\":null,\"request_id\":null,\"trace_id\":null,"
@@ -103,6 +106,7 @@ TEST(JsonLine, Connection) {
                                     .reason = "finished",
                                     .request_bytes = 7,
                                     .response_bytes = 5120,
+                                    .pinned_bytes = 4096,
                                     .duration_us = 183'400,
                                     .upstream_us = 702,
                                     .route = "0",
@@ -113,7 +117,8 @@ TEST(JsonLine, Connection) {
       line,
       "{\"time\":\"2026-07-31T12:12:12.418Z\",\"client\":\"203.0.113.7\",\"client_port\":51544,\"listener\":\"db\","
       "\"protocol\":\"TCP\",\"tls_version\":\"TLSv1.3\",\"tls_cipher\":\"TLS_AES_128_GCM_SHA256\","
-      "\"tls_server_name\":\"db.example.com\",\"reason\":\"finished\",\"bytes_in\":7,\"bytes_out\":5120,"
+      "\"tls_server_name\":\"db.example.com\",\"reason\":\"finished\",\"bytes_in\":7,\"bytes_out\":5120,\"bytes_"
+      "pinned\":4096,"
       "\"duration_us\":183400,\"connect_us\":702,\"route\":\"0\",\"upstream\":\"db\",\"endpoint\":\"10.0.0.4:5432\","
       "\"attempts\":1}\n");
   std::ifstream file(SLUICE_SOURCE_DIR "/docs/guides/access-log.md");
@@ -185,7 +190,7 @@ TEST(JsonLine, RandomTexts) {
     record.route = record.upstream = record.endpoint = record.user_agent = record.request_id = record.trace_id = text;
     record.user = record.server_name = text;
     record.client_port = UINT16_MAX, record.grpc_status = UINT8_MAX, record.attempts = UINT32_MAX;
-    record.request_bytes = record.response_bytes = record.duration_us = UINT64_MAX;
+    record.request_bytes = record.response_bytes = record.pinned_bytes = record.duration_us = UINT64_MAX;
     record.upstream_us = UINT64_MAX;
     const std::string line = line_of(record);
     ASSERT_LE(line.size(), kMaxLogLineBytes);
@@ -198,7 +203,7 @@ TEST(JsonLine, RandomTexts) {
         ++quotes;
       }
     }
-    ASSERT_EQ(quotes, text.empty() ? 27u * 2 + 2 : 27u * 2 + 2 * 19) << line;
+    ASSERT_EQ(quotes, text.empty() ? 28u * 2 + 2 : 28u * 2 + 2 * 19) << line;
   }
 }
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/http/proxy/client_address.h"
 #include "sluice/chunk_pool.h"
@@ -38,6 +40,29 @@ class ListenerLogTest : public test::LogTest {
 };
 
 TEST_F(ListenerLogTest, WithoutConditionAll) { EXPECT_EQ(lines(with(""), {}, 5), 5u); }
+
+// A sink gets the records that are selected, with their lines in the format of the log.
+TEST_F(ListenerLogTest, RecordsGoToASink) {
+  struct Sink final : AccessRecordSink {
+    explicit Sink(std::vector<std::string>& to) : lines(to) {}
+    void add(const AccessRecord& record, std::string_view line) override {
+      lines.push_back(std::to_string(record.status) + " " + std::string(line));
+    }
+    void stop() override { stopped = true; }
+    bool idle() const override { return stopped; }
+
+    std::vector<std::string>& lines;
+    bool stopped = false;
+  };
+  std::vector<std::string> lines;
+  ListenerLog log(std::unique_ptr<AccessRecordSink>(std::make_unique<Sink>(lines)), with("status >= 500"));
+  log.write({.status = 200});
+  log.write({.status = 503});
+  EXPECT_EQ(lines, std::vector<std::string>{"503 503"});
+  EXPECT_FALSE(log.idle());
+  log.stop();
+  EXPECT_TRUE(log.idle());
+}
 
 TEST_F(ListenerLogTest, Numbers) {
   const AccessRecord record = {.status = 500, .duration_us = 1'000'000};

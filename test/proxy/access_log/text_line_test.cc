@@ -70,7 +70,7 @@ TEST_F(TextLineTest, Connection) {
   for (std::string word; words >> word;) {
     if (word != "time" && word != "clf_time") format += "%{" + word + "} ";
   }
-  EXPECT_EQ(line(format + "x"), "203.0.113.7 51544 db TCP TLSv1.3 C db.example.com finished 3 4 1 2 0 u e 5 x");
+  EXPECT_EQ(line(format + "x"), "203.0.113.7 51544 db TCP TLSv1.3 C db.example.com finished 3 4 1 2 0 u e 5 0 x");
 }
 
 // The format that other servers call combined.
@@ -114,10 +114,12 @@ TEST_F(TextLineTest, EachVariableOfTheLog) {
              .grpc_status = 0,
              .facts = &facts_};
   record_.client_port = 4711;
+  record_.pinned_bytes = 4096;
   EXPECT_EQ(
       line("%{time} %{target} %{status} %{reason} %{detail} %{duration} %{upstream_duration} %{bytes_in} %{bytes_out} "
-           "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} %{user} %{grpc_status} %{client_port} 100%%"),
-      "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C alice 0 4711 100%");
+           "%{route} %{upstream} %{endpoint} %{attempts} %{tls_cipher} %{user} %{grpc_status} %{client_port} "
+           "%{bytes_pinned} 100%%"),
+      "2026-07-31T12:12:12.418Z /p?q 503 no_endpoint d 3 4 1 2 r u e 5 C alice 0 4711 4096 100%");
   facts_.request_id = "i";
   facts_.trace_id = "t";
   facts_.host = "h";

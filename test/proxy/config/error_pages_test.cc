@@ -1,6 +1,7 @@
 // Checks of identity, access log and error pages beyond the types of their keys, with the position of each finding.
 #include "proxy/config/model/error_pages.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -72,10 +73,21 @@ TEST(ErrorText, Errors) {
 TEST(LoaderResponses, AccessLog) {
   EXPECT_EQ(error(with_http("access_log: stdout")), "");
   EXPECT_EQ(error(with_http("access_log: { file: a.log, format: json }")), "");
+  EXPECT_EQ(error(with_http("access_log: \"otlp:web\"")), "");
+  EXPECT_EQ(error(with_http("access_log: { file: \"otlp:web\", otlp: { path: /x } }")), "");
+  EXPECT_THAT(error(with_http("access_log: \"otlp:\"")),
+              testing::HasSubstr("expected the name of an upstream, as in otlp:collector, got \"otlp:\""));
+  EXPECT_THAT(error(with_http("access_log: \"otlp:wbe\"")), testing::HasSubstr("\"wbe\""));
+  EXPECT_THAT(error(with_http("access_log: { file: a.log, otlp: {} }")),
+              testing::HasSubstr("is for `file: otlp:UPSTREAM` only, got \"a.log\""));
+  EXPECT_THAT(error(with_http("access_log: { file: \"otlp:web\", otlp: { path: x } }")),
+              testing::HasSubstr("access_log.otlp.path: expected a path such as /v1/logs, got \"x\""));
+  EXPECT_THAT(error(with_http("access_log: { file: \"otlp:web\", otlp: { service_name: \"\" } }")),
+              testing::HasSubstr("access_log.otlp.service_name: expected a name of 1 to 255 bytes"));
   EXPECT_EQ(error(with_http("access_log: { format: json }")), "f:1:80: missing key \"file\" in " + kAt + "access_log");
-  EXPECT_EQ(error(with_http("access_log: none")),
-            "f:1:80: " + kAt +
-                "access_log: expected a file, stdout, stderr or syslog, got \"none\"; for no log leave the key out");
+  EXPECT_EQ(error(with_http("access_log: none")), "f:1:80: " + kAt +
+                                                      "access_log: expected a file, stdout, stderr, syslog or "
+                                                      "otlp:UPSTREAM, got \"none\"; for no log leave the key out");
   EXPECT_EQ(error(with_http("access_log: { file: a, format: \"%{sttus}\" }")),
             "f:1:99: " + kAt + "access_log.format: there is no variable \"sttus\"; did you mean %{status}?");
 }

@@ -329,9 +329,9 @@ TEST(LoaderHttp, Bounds) {
       {with("via: \"a b\""),
        "f:1:73: " + at + "via: expected a name such as sluice or edge.example.com:443, got \"a b\""},
       {with("via: \"\""), ""},
-      {with("access_log: off"),
-       "f:1:80: " + at +
-           "access_log: expected a file, stdout, stderr or syslog, got \"off\"; for no log leave the key out"},
+      {with("access_log: off"), "f:1:80: " + at +
+                                    "access_log: expected a file, stdout, stderr, syslog or otlp:UPSTREAM, got "
+                                    "\"off\"; for no log leave the key out"},
       {with("forwarded_for: on"), "f:1:83: " + at + "forwarded_for: expected one of append, replace, off, got \"on\""},
       {with("paths: { escaped_slashes: allow }"),
        "f:1:94: " + at + "paths.escaped_slashes: expected one of reject, keep, decode, got \"allow\""},

@@ -236,7 +236,7 @@ listeners:
       errors:
         - { status: [ 404, 5xx ], body: "%{reason}", content_type: text/x }
         - { status: 403, file: errors/403.html }
-      access_log: { file: /var/log/access.log, format: json, when: status >= 500, sample: 0.25 }
+      access_log: { file: "otlp:two", format: json, when: status >= 500, sample: 0.25, otlp: { path: /l, service_name: edge } }
   - name: inner
     address: 127.0.0.1:444
     alts:
@@ -517,10 +517,11 @@ upstreams:
                                                   .body = ErrorText::parse("%{reason}").value(),
                                                   .content_type = "text/x"},
                                                  {.status = {status("403")}, .file = "errors/403.html"}}));
-  EXPECT_EQ(http.access_log, (AccessLog{.file = "/var/log/access.log",
+  EXPECT_EQ(http.access_log, (AccessLog{.file = "otlp:two",
                                         .format = LogFormat::parse("json").value(),
                                         .when = LogCondition::parse("status >= 500").value(),
-                                        .sample = Share::parse("0.25").value()}));
+                                        .sample = Share::parse("0.25").value(),
+                                        .otlp = OtlpLogs{.path = "/l", .service_name = "edge"}}));
 
   ASSERT_TRUE(config.listeners[2].alts);
   const ListenerAlts& alts = *config.listeners[2].alts;

@@ -52,11 +52,11 @@ TEST(TextTemplate, EachVariable) {
 }
 
 TEST(TextTemplate, EachVariableOfTheLog) {
-  constexpr std::string_view kNames[] = {"target",   "time",        "clf_time",        "status",
-                                         "reason",   "detail",      "duration",        "upstream_duration",
-                                         "bytes_in", "bytes_out",   "route",           "upstream",
-                                         "endpoint", "attempts",    "tls_cipher",      "client_port",
-                                         "user",     "grpc_status", "connect_duration"};
+  constexpr std::string_view kNames[] = {
+      "target",      "time",     "clf_time",          "status",           "reason",
+      "detail",      "duration", "upstream_duration", "bytes_in",         "bytes_out",
+      "route",       "upstream", "endpoint",          "attempts",         "tls_cipher",
+      "client_port", "user",     "grpc_status",       "connect_duration", "bytes_pinned"};
   auto expected = static_cast<uint8_t>(TextVariable::kTarget);
   for (const std::string_view name : kNames) {
     const std::string text = "%{" + std::string(name) + "}";

@@ -65,7 +65,8 @@ constexpr std::string_view kAll =
     "version\":"
     "\"TLSv1.3\",\"tls_cipher\":\"TLS_CHACHA20_POLY1305_SHA256\",\"tls_server_name\":\"db.example.com\",\"reason\":"
     "\"finished\","
-    "\"bytes_in\":10,\"bytes_out\":5120,\"duration_us\":0,\"connect_us\":0,\"route\":\"3\",\"upstream\":\"db\","
+    "\"bytes_in\":10,\"bytes_out\":5120,\"bytes_pinned\":0,\"duration_us\":0,\"connect_us\":0,\"route\":\"3\","
+    "\"upstream\":\"db\","
     "\"endpoint\":"
     "\"10.0.0.4:5432\",\"attempts\":2}\n";
 
@@ -73,6 +74,14 @@ TEST_F(ConnectionLogTest, HasAllThatWasNoted) {
   ConnectionLog log(to_);
   fill(log);
   EXPECT_EQ(line(log), kAll);
+}
+
+TEST_F(ConnectionLogTest, HasTheMostThatWaited) {
+  ConnectionLog log(to_);
+  log.note_pinned(100);
+  log.note_pinned(4096);
+  log.note_pinned(512);
+  EXPECT_THAT(line(log), HasSubstr("\"bytes_pinned\":4096,"));
 }
 
 TEST_F(ConnectionLogTest, KnowsNothingAtFirst) {

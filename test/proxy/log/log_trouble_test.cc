@@ -58,7 +58,7 @@ TEST_F(LogFailureTest, PipeWithoutReader) {
   testing::internal::CaptureStderr();
   auto logs = open({path("fifo"), path("log")});
   const uint64_t taken = fill(logs->writer(0, 0));
-  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
+  EXPECT_GT(taken * 200, LineQueue::kBytes * 3 / 4);
   EXPECT_EQ(logs->dropped(0), refused_);
   EXPECT_EQ(logs->errors(0), 0u);
   // The other log continues.
@@ -190,7 +190,7 @@ TEST_F(LogFailureTest, FullDisk) {
   testing::internal::CaptureStderr();
   auto logs = open({"/dev/full", path("log")});
   const uint64_t taken = fill(logs->writer(0, 0));
-  EXPECT_GT(taken * 200, LineRing::kBytes - 3 * kMaxLogLineBytes);
+  EXPECT_GT(taken * 200, LineQueue::kBytes * 3 / 4);
   ASSERT_TRUE(comes_true([&] { return logs->errors(0) >= 2; }));  // It is retried,
   EXPECT_EQ(logs->written(0), 0u);
   EXPECT_EQ(logs->dropped(0), refused_);

@@ -81,9 +81,10 @@ void describe(V& v, Tcp& t) {
           {.min = 4 * kKiB, .max = kGiB});
   v.field("buffer_low", t.buffer_low, "Bytes queued at which reading resumes; below `buffer_high`.",
           {.default_text = "half of `buffer_high`"});
-  v.field("access_log", t.access_log,
-          "File, `stdout`, `stderr` or a syslog daemon, which gets a line for each connection; or a map.",
-          {.omit_empty = true});
+  v.field(
+      "access_log", t.access_log,
+      "File, `stdout`, `stderr`, a syslog daemon or `otlp:UPSTREAM`, which gets a line for each connection; or a map.",
+      {.omit_empty = true});
 }
 
 template <class V>

@@ -143,17 +143,25 @@ void describe(V& v, RequestId& r) {
 inline FieldName& shorthand(RequestId& r) { return r.header; }
 
 template <class V>
+void describe(V& v, OtlpLogs& o) {
+  v.field("path", o.path, "Path of the requests to the collector.");
+  v.field("service_name", o.service_name, "The attribute `service.name` of the log records.");
+}
+
+template <class V>
 void describe(V& v, AccessLog& a) {
   v.field(
       "file", a.file,
       "Its path, `stdout` or `stderr`; or a syslog daemon, by RFC 5424: `syslog` (`/dev/log`), `syslog:PATH` of a Unix "
-      "socket, or `syslog:ADDRESS:PORT` for UDP.",
+      "socket, or `syslog:ADDRESS:PORT` for UDP; or an OpenTelemetry collector, by OTLP over HTTP in protobuf: "
+      "`otlp:UPSTREAM`.",
       {.required = true});
   v.field("format", a.format, "Format of a line: see docs/guides/access-log.md.");
   v.field("when", a.when,
           "What is logged, as in `status >= 500 or duration > 1s`: see docs/guides/access-log.md. Without it, all.",
           {.omit_empty = true});
   v.field("sample", a.sample, "The share of it that is logged, at random: 0.01 is every hundredth line.");
+  v.field("otlp", a.otlp, "Only for `otlp:UPSTREAM`.", {.omit_empty = true});
 }
 
 /// An access log may be written as its file alone.
@@ -454,7 +462,7 @@ void describe(V& v, Http& h) {
   v.field("http1", h.http1, "HTTP/1.1 with clients.");
   v.field("http2", h.http2, "HTTP/2 with clients.");
   v.field("access_log", h.access_log,
-          "File, `stdout`, `stderr` or a syslog daemon, which gets a line for each request; or a map.",
+          "File, `stdout`, `stderr`, a syslog daemon or `otlp:UPSTREAM`, which gets a line for each request; or a map.",
           {.omit_empty = true});
 }
 

@@ -198,6 +198,7 @@ class Checker {
                                                        "), got ", print_size(tcp.buffer_low)));
     }
     if (tcp.access_log) check_access_log(*tcp.access_log, LogSubject::kConnection, path + ".access_log", report_);
+    check_collector(tcp.access_log, path + ".access_log.file");
     check_table(tcp, path);
     if (!tcp.forward.empty()) check_forward(tcp.forward, path + ".forward");
     for (size_t i = 0; i < tcp.routes.size(); ++i) {
@@ -245,10 +246,16 @@ class Checker {
                     absl::StrCat("expected a name such as sluice or edge.example.com:443, got ", in_quotes(http.via)));
     }
     check_error_pages(http, path, report_);
+    check_collector(http.access_log, path + ".access_log.file");
     if (http.tracing) {
       check_http_forward(http.tracing->to, path + ".tracing.to");
       check_tracing(http, path + ".tracing", report_);
     }
+  }
+
+  void check_collector(const std::optional<AccessLog>& log, const std::string& path) {
+    const std::string_view to = log ? otlp_upstream(log->file) : std::string_view();
+    if (!to.empty()) check_http_forward(std::string(to), path);
   }
 
   void check_http_route(const HttpRoute& route, const Paths& paths, bool last, const std::string& path) {

@@ -254,22 +254,13 @@ void check_compression(const Compression& compression, const std::string& path, 
 // ---- Tracing ----
 
 void check_tracing(const Http& http, const std::string& path, Report& report) {
-  constexpr size_t kMaxServiceName = 255;
   if (http.trace_context == TraceContext::kOff) {
     report.error(
         path,
         "needs `trace_context: pass`, which records traces that clients began, or `make`, which begins traces, "
         "too");
   }
-  const Tracing& tracing = *http.tracing;
-  const bool printable = std::all_of(tracing.path.begin(), tracing.path.end(), absl::ascii_isgraph);
-  if (!tracing.path.starts_with('/') || !printable) {
-    report.error(path + ".path", absl::StrCat("expected a path such as /v1/traces, got ", in_quotes(tracing.path)));
-  }
-  if (tracing.service_name.empty() || tracing.service_name.size() > kMaxServiceName) {
-    report.error(path + ".service_name", absl::StrCat("expected a name of 1 to ", kMaxServiceName, " bytes, got ",
-                                                      in_quotes(tracing.service_name)));
-  }
+  check_otlp({http.tracing->path, http.tracing->service_name, "/v1/traces"}, path, report);
 }
 
 // ---- Error pages, request ids, the access log and the names of routes ----

@@ -33,6 +33,7 @@ NumberForm form_of(TextVariable variable) {
       return NumberForm::kTime;
     case TextVariable::kBytesIn:
     case TextVariable::kBytesOut:
+    case TextVariable::kBytesPinned:
       return NumberForm::kBytes;
     default:
       return NumberForm::kNone;

@@ -21,9 +21,10 @@ constexpr std::string_view kRequestNames[] = {
     "client_ip", "host", "authority",   "method",          "path",       "query",   "scheme", "protocol",
     "listener",  "peer", "tls_version", "tls_server_name", "request_id", "trace_id"};
 constexpr std::string_view kLogNames[] = {
-    "target",   "time",        "clf_time",        "status",   "reason",   "detail",   "duration",   "upstream_duration",
-    "bytes_in", "bytes_out",   "route",           "upstream", "endpoint", "attempts", "tls_cipher", "client_port",
-    "user",     "grpc_status", "connect_duration"};
+    "target",      "time",     "clf_time",          "status",           "reason",
+    "detail",      "duration", "upstream_duration", "bytes_in",         "bytes_out",
+    "route",       "upstream", "endpoint",          "attempts",         "tls_cipher",
+    "client_port", "user",     "grpc_status",       "connect_duration", "bytes_pinned"};
 constexpr std::string_view kHeaderPrefix = "header:", kResponseHeaderPrefix = "response_header:";
 
 std::optional<TextVariable> find_name(std::string_view name, std::span<const std::string_view> names,
@@ -66,7 +67,7 @@ constexpr TextVariable kOfConnections[] = {
     TextVariable::kTlsVersion, TextVariable::kTlsCipher,  TextVariable::kTlsServerName, TextVariable::kTime,
     TextVariable::kClfTime,    TextVariable::kReason,     TextVariable::kDuration,      TextVariable::kConnectDuration,
     TextVariable::kBytesIn,    TextVariable::kBytesOut,   TextVariable::kRoute,         TextVariable::kUpstream,
-    TextVariable::kEndpoint,   TextVariable::kAttempts};
+    TextVariable::kEndpoint,   TextVariable::kAttempts,   TextVariable::kBytesPinned};
 
 }  // namespace
 
@@ -89,6 +90,7 @@ bool is_number(TextVariable variable) {
     case TextVariable::kConnectDuration:
     case TextVariable::kBytesIn:
     case TextVariable::kBytesOut:
+    case TextVariable::kBytesPinned:
     case TextVariable::kAttempts:
     case TextVariable::kClientPort:
     case TextVariable::kGrpcStatus:

@@ -56,6 +56,7 @@ enum class TextVariable : uint8_t {
   kUser,              ///< `user`: whom `auth` has admitted; empty without it.
   kGrpcStatus,        ///< `grpc_status`: of a gRPC call; unknown for other requests, and if no status was sent.
   kConnectDuration,   ///< `connect_duration`: microseconds from the first attempt on an endpoint to a connection.
+  kBytesPinned,       ///< `bytes_pinned`: the most bytes that waited here at once.
   kResponseHeader,    ///< `response_header:NAME`: the first field of this name in the response to the client.
 };
 

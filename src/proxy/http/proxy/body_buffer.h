@@ -55,6 +55,8 @@ class BodyBuffer {
   void put_trailers(Fields&& trailers) { trailers_ = std::move(trailers); }
   Fields take_trailers() { return std::exchange(trailers_, {}); }
 
+  /// The part of it that is not only in the file.
+  size_t memory_bytes() const { return front_memory_ + writing_bytes_ + back_.size(); }
   /// Whether the sender should stop.
   bool full() const { return memory_bytes() >= (is_pressed(worker_) ? 1 : 2 * share(worker_)) || size() >= max_bytes_; }
   /// Whether it is full() and stays so until bytes are taken: the file takes no more, or `max_bytes` is reached.
@@ -63,7 +65,6 @@ class BodyBuffer {
  private:
   class Write;
 
-  size_t memory_bytes() const { return front_memory_ + writing_bytes_ + back_.size(); }
   size_t memory_in(const Buffer& bytes) const;
   void write();
   void take_back(Write& write);

@@ -198,6 +198,7 @@ void Exchange::finish() {
   if (attempts_ > 0) outcome.endpoint = to_->endpoint_name(endpoint_);
   outcome.attempts = attempts_;
   if (grpc_status_ != kNoGrpcStatus) outcome.grpc_status = static_cast<uint8_t>(grpc_status_);
+  if (trace_) outcome.span_id = trace_->span_id();
   log_.write(*this, outcome);
   if (!trace_) return;
   const bool has_response = end_ == HttpEnd::kOk || response_.cut();

@@ -149,6 +149,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
 
   // Tracing.
   void begin_trace();
+  void note_pinned();
   /// The attempt has failed, for the reason or with the status of its response.
   void trace_failure(std::string_view reason, uint16_t status = 0);
 

@@ -215,6 +215,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
   body_.mirror(body, end);
   if (body_.buffered()) {
     body_.add_to_buffer(std::move(body));
+    if (log_.begun()) note_pinned();
     return continue_request();
   }
   if (upstream_) {
@@ -229,6 +230,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
   } else {
     body.clear();  // The response was sent already.
   }
+  if (log_.begun()) note_pinned();
   settle();
 }
 

@@ -147,8 +147,16 @@ void Exchange::note_grpc_status(const Fields& fields) {
 
 void Exchange::response_body(Buffer&& body, bool end) {
   response_.send(std::move(body), end);
+  if (log_.begun()) note_pinned();
   regulate_response();
   settle();
+}
+
+// What waits in the proxy of both bodies.
+void Exchange::note_pinned() {
+  size_t bytes = response_.pinned() + body_.pinned();
+  if (upstream_) bytes += upstream_->queued();
+  log_.note_pinned(bytes);
 }
 
 void Exchange::response_trailers(Fields&& trailers) {

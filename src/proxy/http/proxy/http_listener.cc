@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "proxy/auth/reserved_headers.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/http/proxy/forward_head.h"
@@ -21,6 +23,19 @@ bool changes_speak_of_tls(const config::Http& http) {
          std::any_of(http.routes.begin(), http.routes.end(), [](const config::HttpRoute& route) {
            return use_tls_variables(route.request_headers) || use_tls_variables(route.response_headers);
          });
+}
+
+// A request has at most so many spans. OpenTelemetry's batch processors send 512 at a time.
+OtlpStream spans_of(const config::Tracing& tracing, std::string_view listener, HttpCounters& counters) {
+  return {.subject = absl::StrCat("listener \"", listener, "\": tracing"),
+          .records = "spans",
+          .path = tracing.path,
+          .service_name = tracing.service_name,
+          .most_records = 512,
+          .most_bytes = size_t{256} * 1024,
+          .exported = counters.trace_spans_exported,
+          .lost = counters.trace_spans_lost,
+          .dropped = counters.trace_spans_dropped};
 }
 
 }  // namespace
@@ -50,7 +65,7 @@ HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener&
 HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener_config,
                            const HttpRouter& routes, const ErrorPages& errors, SharedAuth& auth,
                            const WorkerUpstreams& to, HttpCounters& counts, std::shared_ptr<const RouteLatencies> times,
-                           AccessLogWriter* access_log, BeginExchange begin)
+                           AccessLogTarget access_log, BeginExchange begin)
     : http(http_worker),
       listener(std::move(listener_config)),
       config(listener.part(*listener->http)),
@@ -66,16 +81,17 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
       via_http1(via_of(*config, false)),
       via_http2(via_of(*config, true)),
       keeps_bodies(sluice::keeps_bodies(*config)),
-      keeps_agreement(access_log != nullptr || changes_speak_of_tls(*config)),
+      keeps_agreement(access_log.is_set() || changes_speak_of_tls(*config)),
       codecs(std::make_shared<HttpCodecSettings>(http_worker, *listener, counts)) {
-  if (access_log && config->access_log) log.emplace(*access_log, *config->access_log);
+  if (access_log.is_set() && config->access_log) log.emplace(std::move(access_log), *config->access_log);
   if (config->compression) compression.emplace(*config->compression);
   for (const std::shared_ptr<WorkerUpstream>& upstream : to) upstreams.push_back(http_worker.http_upstream(upstream));
   if (!config->tracing) return;
   const auto collector = std::find_if(upstreams.begin(), upstreams.end(),
                                       [&](const auto& each) { return each->config().name == config->tracing->to; });
   SLUICE_CHECK(collector != upstreams.end());
-  tracing = std::make_unique<TraceExporter>(http_worker, **collector, *config->tracing, counts, listener->name);
+  tracing =
+      std::make_unique<OtlpExporter>(http_worker, **collector, spans_of(*config->tracing, listener->name, counts));
 }
 
 HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }

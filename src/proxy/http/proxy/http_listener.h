@@ -15,9 +15,9 @@
 #include "proxy/http/h2/http2_codec.h"
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/message/stream.h"
+#include "proxy/http/proxy/otlp_exporter.h"
 #include "proxy/http/proxy/phases/phases.h"
 #include "proxy/http/proxy/shared_bodies.h"
-#include "proxy/http/proxy/trace_exporter.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/metrics/latencies.h"
@@ -51,7 +51,7 @@ struct HttpCodecSettings {
 struct HttpListener {
   HttpListener(HttpWorker& http_worker, config::Snapshot<config::Listener> listener, const HttpRouter& routes,
                const ErrorPages& errors, SharedAuth& auth, const WorkerUpstreams& to, HttpCounters& counts,
-               std::shared_ptr<const RouteLatencies> times, AccessLogWriter* access_log, BeginExchange begin);
+               std::shared_ptr<const RouteLatencies> times, AccessLogTarget access_log, BeginExchange begin);
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
@@ -78,7 +78,7 @@ struct HttpListener {
   bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
   bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
   const std::shared_ptr<HttpCodecSettings> codecs;
-  std::unique_ptr<TraceExporter> tracing;  ///< Null if no spans are exported.
+  std::unique_ptr<OtlpExporter> tracing;  ///< Null if no spans are exported.
 };
 
 /// Whether a rate limit of the listener or of a route counts by the name that a TLS client has sent. `all`: the limits

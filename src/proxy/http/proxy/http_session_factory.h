@@ -17,12 +17,12 @@ namespace sluice {
 /// Makes HttpSessions. `context` and `http` outlive it.
 class HttpSessionFactory final : public SessionFactory {
  public:
-  /// `access_log`: null if the listener has none.
-  HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogWriter* access_log)
+  /// `access_log`: not set if the listener has none.
+  HttpSessionFactory(const ClientAcceptor::Context& context, HttpWorker& http, AccessLogTarget access_log)
       : http_(http),
         counters_(context.http_counters),
         listener_(http, context.listener->config, context.listener->http_router, context.listener->error_pages,
-                  context.listener->auth, context.upstreams, *counters_, context.latencies, access_log,
+                  context.listener->auth, context.upstreams, *counters_, context.latencies, std::move(access_log),
                   [](HttpSession& session, HttpStream& stream) -> StreamReceiver& {
                     return Exchange::begin(session, stream);
                   }) {
@@ -61,9 +61,11 @@ class HttpSessionFactory final : public SessionFactory {
   void stop() override {
     listener_.bodies.drop();
     if (listener_.tracing) listener_.tracing->stop();
+    if (listener_.log) listener_.log->stop();
   }
   bool idle() const override {
-    return listener_.exchanges.empty() && (!listener_.tracing || listener_.tracing->idle());
+    return listener_.exchanges.empty() && (!listener_.tracing || listener_.tracing->idle()) &&
+           (!listener_.log || listener_.log->idle());
   }
   size_t requests() const override { return listener_.exchanges.size(); }
   Session* session_of(size_t request) override { return listener_.exchanges[request]->session(); }

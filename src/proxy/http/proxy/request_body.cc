@@ -125,6 +125,8 @@ bool RequestBody::pass_buffered(HttpStream& upstream) {
   return passed;
 }
 
+size_t RequestBody::pinned() const { return held_.size() + (buffer_ ? buffer_->memory_bytes() : 0); }
+
 void RequestBody::store() { buffer_->store(); }
 
 void RequestBody::follow_buffer() {

@@ -42,6 +42,8 @@ class RequestBody {
   void hold(Buffer&& body) { held_.append(std::move(body)); }
   void hold_trailers(Fields&& trailers) { trailers_ = std::move(trailers); }
   size_t held() const { return held_.size(); }
+  /// Bytes that wait here in memory; what is kept of those that were sent does not count.
+  size_t pinned() const;
   /// Whether nothing waits to follow the head.
   bool empty() const { return held_.empty() && trailers_.empty(); }
   /// Drops what waits, and reads on.

@@ -34,7 +34,7 @@ std::string_view name_of(const HttpTarget& target, std::span<char, 12> room) {
 }  // namespace
 
 RequestLog::RequestLog(const RequestContext& context) {
-  if (context.listener().log) started_us_ = monotonic_us();
+  if (context.listener().log) started_us_ = monotonic_us() & kTimeMask;
 }
 
 void RequestLog::note_response() {
@@ -91,6 +91,7 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   if (context.broken() != 0) record.detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
   record.request_bytes = outcome.request_bytes;
   record.response_bytes = outcome.response_bytes;
+  record.pinned_bytes = uint64_t{pinned_kib_} * 1024;
   if (response_us_ != 0) record.upstream_us = response_us_;
   std::array<char, 12> index;
   if (context.target()) record.route = name_of(*context.target(), index);
@@ -103,6 +104,7 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   record.user_agent = attributes.fields->value("user-agent");
   record.request_id = attributes.request_id;
   record.trace_id = attributes.trace_id;
+  record.span_id = outcome.span_id;
   record.facts = &attributes;
   record.response_fields = kept;
   listener.log->write(record);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,6 +19,7 @@ struct RequestOutcome {
   std::string_view upstream = {}, endpoint = {};  ///< Empty if there is none.
   uint32_t attempts = 0;
   std::optional<uint8_t> grpc_status = {};
+  std::string_view span_id = {};  ///< Of the request, if it is recorded.
 };
 
 /// The access log of one request: its times, and what the log needs of heads that are gone when the line is written.
@@ -26,6 +29,13 @@ class RequestLog {
   explicit RequestLog(const RequestContext& context);
 
   void note_response();
+  /// Whether note_pinned() has a use.
+  bool begun() const { return started_us_ != 0; }
+  /// So many bytes of bodies wait in the proxy now.
+  void note_pinned(size_t bytes) {
+    const size_t kib = std::min((bytes + 1023) / 1024, kMaxPinnedKib);
+    if (kib > pinned_kib_) pinned_kib_ = kib & kMaxPinnedKib;
+  }
   /// Keeps the name of the authenticated client, cut to kMaxUserBytes, in the request's head. Without room there, the
   /// line lacks it.
   static constexpr size_t kMaxUserBytes = 160;
@@ -35,9 +45,14 @@ class RequestLog {
   void write(const RequestContext& context, const RequestOutcome& outcome) const;
 
  private:
-  uint64_t started_us_ = 0;
-  uint32_t response_us_ = 0;  // From the start to the head of the upstream's response, at most; 0: none came.
-  Text texts_;                // KeptValues: the name of the client, and the fields of the response.
+  static constexpr size_t kMaxPinnedKib = UINT16_MAX;
+
+  // Requests are many, so both share one number. 48 bits of microseconds are 9 years.
+  static constexpr uint64_t kTimeMask = (uint64_t{1} << 48) - 1;
+  uint64_t started_us_ : 48 = 0;
+  uint64_t pinned_kib_ : 16 = 0;  // The most that waited at once, rounded up.
+  uint32_t response_us_ = 0;      // From the start to the head of the upstream's response, at most; 0: none came.
+  Text texts_;                    // KeptValues: the name of the client, and the fields of the response.
 };
 
 }  // namespace sluice

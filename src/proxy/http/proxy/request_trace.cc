@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/http/proxy/otlp_exporter.h"
 #include "proxy/http/proxy/request_context.h"
-#include "proxy/http/proxy/trace_exporter.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
@@ -58,19 +58,19 @@ std::pair<std::string_view, std::string_view> split_address(std::string_view tex
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-SpanAttribute number_attribute(std::string_view key, std::string_view digits) {
+OtlpAttribute number_attribute(std::string_view key, std::string_view digits) {
   int64_t number = 0;
-  return absl::SimpleAtoi(digits, &number) ? SpanAttribute::of_number(key, number) : SpanAttribute::of(key, {});
+  return absl::SimpleAtoi(digits, &number) ? OtlpAttribute::of_number(key, number) : OtlpAttribute::of(key, {});
 }
 
-SpanAttribute status_attribute(uint16_t status) {
+OtlpAttribute status_attribute(uint16_t status) {
   constexpr std::string_view kName = "http.response.status_code";
-  return status == 0 ? SpanAttribute::of(kName, {}) : SpanAttribute::of_number(kName, status);
+  return status == 0 ? OtlpAttribute::of(kName, {}) : OtlpAttribute::of_number(kName, status);
 }
 
 }  // namespace
 
-RequestTrace::RequestTrace(RequestContext& context, TraceExporter& exporter, const TraceParent& request)
+RequestTrace::RequestTrace(RequestContext& context, OtlpExporter& exporter, const TraceParent& request)
     : context_(context), exporter_(exporter), request_(request), start_ns_(realtime_ns()) {}
 
 RequestTrace::Attempt RequestTrace::begin() {
@@ -115,12 +115,12 @@ void RequestTrace::end(Attempt& attempt, const Result& result) {
   std::array<char, 8> type;
   const std::string_view error = error_type(result.status, 400, result.error, type);
   const std::array attributes{
-      SpanAttribute::of("http.request.method", request.method),
-      SpanAttribute::of("server.address", address),
+      OtlpAttribute::of("http.request.method", request.method),
+      OtlpAttribute::of("server.address", address),
       number_attribute("server.port", port),
-      SpanAttribute::of_number("http.request.resend_count", attempt.number - 1),
+      OtlpAttribute::of_number("http.request.resend_count", attempt.number - 1),
       status_attribute(result.status),
-      SpanAttribute::of("error.type", error),
+      OtlpAttribute::of("error.type", error),
   };
   std::array<char, kMaxName> name;
   exporter_.add({.trace_id = digits(request_.trace_id),
@@ -151,21 +151,21 @@ void RequestTrace::end_request(const RequestOutcome& outcome) {
   const std::string_view error = error_type(outcome.status, 500, reason, type);
   const std::string_view route = context_.target() ? std::string_view(context_.target()->route->name) : "";
   const std::array attributes{
-      SpanAttribute::of("http.request.method", request.method),
-      SpanAttribute::of("url.scheme", request.scheme),
-      SpanAttribute::of("url.path", request.path),
-      SpanAttribute::of("server.address", request.host),
-      SpanAttribute::of("client.address", request.client->text(ip)),
-      SpanAttribute::of("network.protocol.version", request.http2 ? "2" : "1.1"),
-      SpanAttribute::of("user_agent.original", request.fields->value("user-agent")),
+      OtlpAttribute::of("http.request.method", request.method),
+      OtlpAttribute::of("url.scheme", request.scheme),
+      OtlpAttribute::of("url.path", request.path),
+      OtlpAttribute::of("server.address", request.host),
+      OtlpAttribute::of("client.address", request.client->text(ip)),
+      OtlpAttribute::of("network.protocol.version", request.http2 ? "2" : "1.1"),
+      OtlpAttribute::of("user_agent.original", request.fields->value("user-agent")),
       status_attribute(outcome.status),
-      SpanAttribute::of("error.type", error),
-      outcome.grpc_status ? SpanAttribute::of_number("rpc.grpc.status_code", *outcome.grpc_status)
-                          : SpanAttribute::of("rpc.grpc.status_code", {}),
-      SpanAttribute::of("sluice.listener", request.listener),
-      SpanAttribute::of("sluice.route", route),
-      SpanAttribute::of("sluice.upstream", outcome.upstream),
-      SpanAttribute::of("sluice.request_id", request.request_id),
+      OtlpAttribute::of("error.type", error),
+      outcome.grpc_status ? OtlpAttribute::of_number("rpc.grpc.status_code", *outcome.grpc_status)
+                          : OtlpAttribute::of("rpc.grpc.status_code", {}),
+      OtlpAttribute::of("sluice.listener", request.listener),
+      OtlpAttribute::of("sluice.route", route),
+      OtlpAttribute::of("sluice.upstream", outcome.upstream),
+      OtlpAttribute::of("sluice.request_id", request.request_id),
   };
   std::array<char, kMaxName> name;
   exporter_.add({.trace_id = digits(request_.trace_id),

@@ -12,7 +12,7 @@
 namespace sluice {
 
 class RequestContext;
-class TraceExporter;
+class OtlpExporter;
 
 /// The spans of one recorded request: one for the request, and one for each attempt at an endpoint, hedges included.
 /// Each is exported when it ends.
@@ -26,7 +26,10 @@ class RequestTrace {
   };
 
   /// `context` and `exporter` outlive it. The traceparent of the request names the span of the request.
-  RequestTrace(RequestContext& context, TraceExporter& exporter, const TraceParent& request);
+  RequestTrace(RequestContext& context, OtlpExporter& exporter, const TraceParent& request);
+
+  /// Of the request.
+  std::string_view span_id() const { return {request_.parent_id.data(), request_.parent_id.size()}; }
 
   /// An attempt begins: an endpoint is looked for.
   void begin_attempt() { attempt_ = begin(); }
@@ -57,7 +60,7 @@ class RequestTrace {
   void end_request(const RequestOutcome& outcome);
 
   RequestContext& context_;
-  TraceExporter& exporter_;
+  OtlpExporter& exporter_;
   const TraceParent request_;  // Its parent_id is the span of the request.
   const uint64_t start_ns_;
   uint32_t attempts_ = 0;

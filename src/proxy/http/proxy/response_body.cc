@@ -49,6 +49,10 @@ size_t ResponseBody::queued() const {
   return context_.client()->queued() + (compression_ ? compression_->waiting.size() : 0);
 }
 
+size_t ResponseBody::pinned() const {
+  return (context_.client() ? queued() : 0) + (buffer_ ? buffer_->memory_bytes() : 0);
+}
+
 bool ResponseBody::holds_data() const {
   return (buffer_ && !buffer_->empty()) ||
          (compression_ && (!compression_->waiting.empty() || compression_->unflushed));

@@ -53,6 +53,8 @@ class ResponseBody {
   void resume();
   /// Bytes that wait for the client, compressed or not.
   size_t queued() const;
+  /// The same with what a buffer holds in memory.
+  size_t pinned() const;
   /// Whether it goes to the client's stream as it arrives.
   bool passes_through() const { return !buffer_ && !compression_; }
   /// Whether data waits here that the client's stream has not got.

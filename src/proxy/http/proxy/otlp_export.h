@@ -14,29 +14,30 @@ class HttpWorker;
 
 /// One request to a collector. It lies in memory of the HttpWorker, notifies its owner once when it is over, and
 /// returns that memory at the end of the turn.
-class TraceExport final : public UpstreamRequest {
+class OtlpExport final : public UpstreamRequest {
  public:
   class Owner {
    public:
-    /// It is over. `error`: why its spans may not have arrived, or empty.
-    virtual void on_exported(uint32_t spans, std::string_view error) = 0;
+    /// It is over. `error`: why its records may not have arrived, or empty.
+    virtual void on_exported(uint32_t records, std::string_view error) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  /// Makes a request with this body, of `spans` spans. `exporter` outlives the notification. Next: set_timeout(),
+  /// Makes a request with this body, of `records` records. `owner` outlives the notification. Next: set_timeout(),
   /// start().
-  static TraceExport* make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans,
-                           Buffer&& body);
+  static OtlpExport* make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t records,
+                          Buffer&& body);
   /// May notify the owner before it returns.
   void start();
   /// It fails unless it is over within this time.
   void set_timeout(uint64_t ms);
 
  private:
-  TraceExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans, Buffer&& body);
-  ~TraceExport() = default;
+  OtlpExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t records,
+             Buffer&& body);
+  ~OtlpExport() = default;
 
   // StreamReceiver
   void on_head(HttpStream&, Head&& head, bool end) override;
@@ -57,7 +58,7 @@ class TraceExport final : public UpstreamRequest {
   HttpWorker& worker_;
   Owner* owner_;  // Null once it is notified.
   const std::string_view path_;
-  const uint32_t spans_;
+  const uint32_t records_;
   uint16_t status_ = 0;
   std::string_view error_;  // A literal, or the name of an HttpEnd.
   Head head_;

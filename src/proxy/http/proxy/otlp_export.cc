@@ -1,4 +1,4 @@
-#include "proxy/http/proxy/trace_export.h"
+#include "proxy/http/proxy/otlp_export.h"
 
 #include <new>
 #include <string>
@@ -12,31 +12,31 @@
 
 namespace sluice {
 
-TraceExport* TraceExport::make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path,
-                               uint32_t spans, Buffer&& body) {
-  static_assert(sizeof(TraceExport) <= ExchangeMemory::kBlockBytes);
-  return new (worker.exchange_memory().take()) TraceExport(worker, to, owner, path, spans, std::move(body));
+OtlpExport* OtlpExport::make(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path,
+                             uint32_t records, Buffer&& body) {
+  static_assert(sizeof(OtlpExport) <= ExchangeMemory::kBlockBytes);
+  return new (worker.exchange_memory().take()) OtlpExport(worker, to, owner, path, records, std::move(body));
 }
 
-TraceExport::TraceExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans,
-                         Buffer&& body)
+OtlpExport::OtlpExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t records,
+                       Buffer&& body)
     : worker_(worker),
       owner_(&owner),
       path_(path),
-      spans_(spans),
+      records_(records),
       body_(std::move(body)),
-      timer_([](void* self) { static_cast<TraceExport*>(self)->on_timer(); }, this) {
+      timer_([](void* self) { static_cast<OtlpExport*>(self)->on_timer(); }, this) {
   to_ = &to;
 }
 
-void TraceExport::set_timeout(uint64_t ms) { worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + ms); }
+void OtlpExport::set_timeout(uint64_t ms) { worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + ms); }
 
-void TraceExport::start() {
+void OtlpExport::start() {
   if (body_.empty() || !write_head()) return fail("no memory is left");
   call();
 }
 
-bool TraceExport::write_head() {
+bool OtlpExport::write_head() {
   ChunkPool& pool = worker_.worker().pool();
   return head_.set(pool, Head::Part::kMethod, "POST") && head_.set(pool, Head::Part::kScheme, "http") &&
          head_.set(pool, Head::Part::kAuthority, to_->config().name) && head_.set(pool, Head::Part::kPath, path_) &&
@@ -45,53 +45,53 @@ bool TraceExport::write_head() {
          head_.fields.add(pool, "user-agent", "sluice");
 }
 
-void TraceExport::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
+void OtlpExport::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   take_upstream(connection, stream);
   upstream_->send_head(head_, /*end=*/false);
   upstream_->send_body(std::move(body_), /*end=*/true);
   connection_->wake();
 }
 
-void TraceExport::on_no_upstream(HttpEnd why) {
+void OtlpExport::on_no_upstream(HttpEnd why) {
   waiting_ = false;
   fail(http_end_name(why));
 }
 
-void TraceExport::on_head(HttpStream&, Head&& head, bool end) {
+void OtlpExport::on_head(HttpStream&, Head&& head, bool end) {
   if (head.status < 200) return;
   status_ = head.status;
   if (end) finish();
 }
 
-void TraceExport::on_body(HttpStream&, Buffer&& body, bool end) {
+void OtlpExport::on_body(HttpStream&, Buffer&& body, bool end) {
   body.clear();
   if (end) finish();
 }
 
-void TraceExport::on_reset(HttpStream&, ResetReason) { fail("the connection ended"); }
+void OtlpExport::on_reset(HttpStream&, ResetReason) { fail("the connection ended"); }
 
-void TraceExport::on_timer() { fail("no response in time"); }
+void OtlpExport::on_timer() { fail("no response in time"); }
 
-void TraceExport::fail(std::string_view why) {
+void OtlpExport::fail(std::string_view why) {
   error_ = why;
   stop_waiting();
   if (upstream_) upstream_->reset(ResetReason::kCancelled);
   finish();
 }
 
-void TraceExport::finish() {
+void OtlpExport::finish() {
   if (!owner_) return;
   leave_upstream();
   timer_.cancel();
   Owner& owner = *std::exchange(owner_, nullptr);
   const bool refused = error_.empty() && status_ / 100 != 2;
-  owner.on_exported(spans_, refused ? std::string_view(absl::StrCat("status ", status_)) : error_);
+  owner.on_exported(records_, refused ? std::string_view(absl::StrCat("status ", status_)) : error_);
   // Its caller may still be at work, so it is destroyed at the end of the turn.
   worker_.worker().defer(
       [](void* self) {
-        auto* const done = static_cast<TraceExport*>(self);
+        auto* const done = static_cast<OtlpExport*>(self);
         HttpWorker& worker = done->worker_;
-        done->~TraceExport();
+        done->~OtlpExport();
         worker.exchange_memory().give(done);
       },
       this);
