@@ -484,15 +484,15 @@ class Detail(PageTest):
 
     def test_upstream(self):
         good, dead = self.keep(Origin(server("good"))), refused_address()
-        proxy, _ = self.start_with(listener("web", http={"forward": "app/1"}),
-                                   upstreams=[upstream("app/1", good, dead, fail_timeout="1m"), upstream("other", good)])
+        proxy, _ = self.start_with(listener("web", http={"forward": "app.1"}),
+                                   upstreams=[upstream("app.1", good, dead, fail_timeout="1m"), upstream("other", good)])
         self.keep(Traffic(proxy.address("web"), 0.02))
         browser = self.browse_figures(proxy)
         self.wait_for_row(browser, "endpoints", Address=f"{dead[0]}:{dead[1]}", State="down")
-        self.follow(browser, "#upstream/app%2F1")
+        self.follow(browser, "#upstream/app.1")
         self.assertTrue(browser.run("document.getElementById('figures').hidden"))
         self.assertEqual(browser.run("document.activeElement.id"), "detail-title")
-        self.assertEqual(browser.run("document.getElementById('detail-title').textContent"), "Upstream app/1")
+        self.assertEqual(browser.run("document.getElementById('detail-title').textContent"), "Upstream app.1")
         rows = self.table(browser, "upstream-endpoints")
         self.assertEqual([row["State"] for row in rows], ["down", "up"])
         self.assertIn("connections to it have failed", rows[0]["Reason"])
@@ -508,19 +508,19 @@ class Detail(PageTest):
         browser.wait_for(f"{script} > {before}")
         self.assertFalse(any("other" in row["Where"] for row in self.table(browser, "upstream-counters")))
         # An operator's change is seen.
-        self.get(proxy, f"/upstreams/app%2F1/endpoints/{good.address[0]}:{good.address[1]}", "-d", "state=draining")
+        self.get(proxy, f"/upstreams/app.1/endpoints/{good.address[0]}:{good.address[1]}", "-d", "state=draining")
         self.wait_for_row(browser, "upstream-endpoints", State="draining", Changed="127.0.0.1:")
         # Back, to where one was.
         browser.run("document.getElementById('detail-back').focus()")
         browser.press("Enter", 13, "\r")
         browser.wait_for("!document.getElementById('figures').hidden && document.getElementById('detail').hidden")
-        self.assertEqual(browser.run("document.activeElement.getAttribute('href')"), "#upstream/app%2F1")
+        self.assertEqual(browser.run("document.activeElement.getAttribute('href')"), "#upstream/app.1")
         # What there is not.
         browser.run("location.hash = '#upstream/nope'")
         browser.wait_for("document.getElementById('detail-text').textContent === 'There is no upstream of this name.'")
         for width in 360, 1100:
             browser.size(width, 700, mobile=width < 500)
-            browser.run("location.hash = '#upstream/app%2F1'")
+            browser.run("location.hash = '#upstream/app.1'")
             browser.wait_for("!document.getElementById('upstream-detail').hidden")
             self.assertEqual(browser.run("document.documentElement.scrollWidth"), width, "it scrolls to the side")
         self.assertEqual(browser.complaints, [])
@@ -539,7 +539,7 @@ class Detail(PageTest):
         self.assertEqual(self.json(proxy, "/connections?id=0000000000000000")["connections"], [])
         self.assertIn("id: expected an id of 16 hexadecimal digits", self.get(proxy, "/connections?id=12", status=400))
         self.follow(browser, f"#connection/{row['id']}")
-        browser.wait_for("document.querySelector('#connection-facts dd')")
+        browser.wait_for("document.querySelector('#connection-facts dd') !== null")
         facts = self.facts(browser, "connection-facts")
         self.assertEqual(facts["Client"], f"127.0.0.1, port {row['peer_port']}")
         self.assertEqual((facts["Id"], facts["Listener"], facts["Protocol"], facts["Upstream"]), (row["id"], "raw", "tcp", "raw"))

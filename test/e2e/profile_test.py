@@ -97,9 +97,9 @@ class Profile(AdminTest):
             self.assertGreater(total, used * 0.5, (total, used))
             self.assertLess(total, used * 1.3 + 100_000, (total, used))
             workers = [(stack, number) for stack, number in stacks if stack[0].startswith("worker ")]
-            http_code = sum(number for stack, number in workers if any("Http1" in each or "HttpSession" in each for each in stack))
+            http_code = sum(number for stack, number in workers if any("Http1" in each for each in stack))
             self.assertGreater(http_code, total * 0.1, body)
-            loop = sum(number for stack, number in workers if "sluice::WorkerThread::main" in stack)
+            loop = sum(number for stack, number in workers if "sluice::Worker::run" in stack)
             self.assertGreater(loop, sum(number for _, number in workers) * 0.5, body)
         self.assertIn("admin: profile of 3 s: ", proxy.stderr())
 

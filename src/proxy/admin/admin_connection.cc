@@ -1,6 +1,7 @@
 #include "proxy/admin/admin_connection.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -134,7 +135,14 @@ void AdminConnection::refuse(uint16_t status, std::string_view why) {
   send({.status = status, .body = absl::StrCat(why, "\n")});
 }
 
+// A client that has left, or has closed its sending side, gets no response: nobody else would end the work.
+bool AdminConnection::client_left() const {
+  pollfd ended{.fd = transport_.socket().fd(), .events = POLLRDHUP, .revents = 0};
+  return poll(&ended, 1, 0) == 1;
+}
+
 void AdminConnection::poll_work() {
+  if (client_left()) return reset();
   std::optional<AdminResponse> response = work_->poll(services_.worker().now_ms());
   if (!response) return;
   work_.reset();
@@ -228,7 +236,10 @@ void AdminConnection::set_timer() {
 
 void AdminConnection::on_timer() {
   if (lingering()) return linger_timeout();
-  if (work_) poll_work();
+  if (work_) {
+    poll_work();
+    if (ending() || lingering()) return;
+  }
   const config::Admin& config = admin_.settings.config;
   const uint64_t now = services_.worker().now_ms();
   const auto is_over = [&](uint64_t since_ms, config::Duration limit) {

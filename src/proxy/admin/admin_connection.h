@@ -69,6 +69,7 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
 
   void request_complete();
   void send(AdminResponse response);
+  bool client_left() const;
   void poll_work();
   void refuse(uint16_t status, std::string_view why);
   void send_more();
