@@ -117,6 +117,8 @@ absl::Status CpuSampler::add_threads() {
         std::find_if(threads_.begin(), threads_.end(), [id](const auto& each) { return each->id == id; });
     if (known != threads_.end()) {
       (*known)->is_there = true;
+      // A thread gives itself its name some time after it has begun.
+      if (std::string name = name_of_thread(id); !name.empty()) (*known)->name = std::move(name);
     } else if (absl::Status status = add_thread(id); !status.ok()) {
       result = std::move(status);
     }

@@ -68,10 +68,13 @@ class CpuSamplerTest : public testing::Test {
   }
 
   void start_burning() {
-    burning_ = std::thread([] {
+    std::atomic<bool> named{false};
+    burning_ = std::thread([&named] {
       pthread_setname_np(pthread_self(), "burning");
+      named.store(true);
       profile_test_burn();
     });
+    while (!named.load()) std::this_thread::yield();
   }
   void start_idle() {
     idle_ = std::thread([] {
