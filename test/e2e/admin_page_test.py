@@ -381,7 +381,7 @@ class Browsers(PageTest):
         self.assertGreaterEqual(roles.count("table"), 9)
         self.assertGreaterEqual(roles.count("columnheader"), 50)
         self.assertGreaterEqual(roles.count("rowheader"), 20)
-        self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 1))
+        self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 2))
         # The only live region that is on changes with the state, not with each figure.
         self.assertEqual(browser.run("[...document.querySelectorAll('[aria-live=polite], [role=status], [role=alert]')].map(each => each.id)"),
                          ["state", "profile-state", "login-error"])
@@ -498,7 +498,7 @@ class Detail(PageTest):
         self.assertIn("connections to it have failed", rows[0]["Reason"])
         self.assertIn("refused ", rows[0]["Failed connections"])
         self.assertGreater(int(rows[0]["Failed in a row"]), 0)
-        self.assertEqual(rows[1]["Address"], f"{good.address[0]}:{good.address[1]}")
+        self.assertEqual(rows[1]["Address"], good.address)
         facts = self.facts(browser, "upstream-facts")
         self.assertEqual((facts["Protocol"], facts["Addresses up"]), ("http1", "1 of 2"))
         self.assertIn("response", [row["What"] for row in self.table(browser, "upstream-latency")])
@@ -508,8 +508,11 @@ class Detail(PageTest):
         browser.wait_for(f"{script} > {before}")
         self.assertFalse(any("other" in row["Where"] for row in self.table(browser, "upstream-counters")))
         # An operator's change is seen.
-        self.get(proxy, f"/upstreams/app.1/endpoints/{good.address[0]}:{good.address[1]}", "-d", "state=draining")
+        self.get(proxy, f"/upstreams/app.1/endpoints/{good.address}", "-d", "state=draining")
         self.wait_for_row(browser, "upstream-endpoints", State="draining", Changed="127.0.0.1:")
+        # Only what leads somewhere is a link.
+        self.assertEqual(browser.run("[...new Set([...document.querySelectorAll('td a, th a')].map(each => each.getAttribute('href')[0]))]"), ["#"])
+        self.assertEqual(browser.run("document.querySelectorAll('#upstream-endpoints a').length"), 0)
         # Back, to where one was.
         browser.run("document.getElementById('detail-back').focus()")
         browser.press("Enter", 13, "\r")
