@@ -384,7 +384,7 @@ class Browsers(PageTest):
         self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 2))
         # The only live region that is on changes with the state, not with each figure.
         self.assertEqual(browser.run("[...document.querySelectorAll('[aria-live=polite], [role=status], [role=alert]')].map(each => each.id)"),
-                         ["state", "profile-state", "login-error"])
+                         ["state", "login-error", "profile-state"])
         reached = []
         for _ in range(30):
             browser.press("Tab", 9)
@@ -488,7 +488,7 @@ class Detail(PageTest):
                                    upstreams=[upstream("app.1", good, dead, fail_timeout="1m"), upstream("other", good)])
         self.keep(Traffic(proxy.address("web"), 0.02))
         browser = self.browse_figures(proxy)
-        self.wait_for_row(browser, "endpoints", Address=f"{dead[0]}:{dead[1]}", State="down")
+        self.wait_for_row(browser, "endpoints", Address=dead, State="down")
         self.follow(browser, "#upstream/app.1")
         self.assertTrue(browser.run("document.getElementById('figures').hidden"))
         self.assertEqual(browser.run("document.activeElement.id"), "detail-title")
@@ -500,7 +500,7 @@ class Detail(PageTest):
         self.assertGreater(int(rows[0]["Failed in a row"]), 0)
         self.assertEqual(rows[1]["Address"], good.address)
         facts = self.facts(browser, "upstream-facts")
-        self.assertEqual((facts["Protocol"], facts["Addresses up"]), ("http1", "1 of 2"))
+        self.assertEqual((facts["Protocol"], facts["Addresses up"]), ("auto", "1 of 2"))
         self.assertIn("response", [row["What"] for row in self.table(browser, "upstream-latency")])
         # The counters are its own, and go on.
         script = f"Number({READ_TABLE}('upstream-counters').find(row => row.Counter === 'sluice_upstream_requests_total')?.Value.replace(',', '') ?? 0)"
