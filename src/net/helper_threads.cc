@@ -1,5 +1,6 @@
 #include "net/helper_threads.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -91,6 +92,7 @@ void HelperThreads::give(std::unique_ptr<Job> job) {
 }
 
 void HelperThreads::run() {
+  pthread_setname_np(pthread_self(), "helper");
   setpriority(PRIO_PROCESS, 0, kNice);  // Applies to this thread only, on Linux.
   SLUICE_CHECK(Worker::prepare_to_post().ok());
   for (;;) {

@@ -221,6 +221,7 @@ void FilePool::State::test_operations() {
 void FilePool::State::start() {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGPROF);  // A profiler's, for each thread.
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     giving_back = std::thread([this] { give_back_loop(); });
@@ -454,6 +455,7 @@ void FilePool::State::punch_strays() {
 // Punching any hole may take milliseconds (on file systems mounted with `discard`), so holes are punched in large
 // ranges and never on the thread that releases a chunk.
 void FilePool::State::give_back_loop() {
+  pthread_setname_np(pthread_self(), "file pool");
   Lock lock(mutex);
   for (uint64_t errors = 0; !stop;) {
     if (spare.empty()) wake.wait(lock, [this] { return stop || !spare.empty(); });

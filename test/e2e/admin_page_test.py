@@ -381,10 +381,10 @@ class Browsers(PageTest):
         self.assertGreaterEqual(roles.count("table"), 9)
         self.assertGreaterEqual(roles.count("columnheader"), 50)
         self.assertGreaterEqual(roles.count("rowheader"), 20)
-        self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 1))
+        self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 2))
         # The only live region that is on changes with the state, not with each figure.
         self.assertEqual(browser.run("[...document.querySelectorAll('[aria-live=polite], [role=status], [role=alert]')].map(each => each.id)"),
-                         ["state", "login-error"])
+                         ["state", "login-error", "profile-state"])
         reached = []
         for _ in range(30):
             browser.press("Tab", 9)
@@ -464,6 +464,179 @@ class Browsers(PageTest):
         browser.run("showLatency(undefined); showConnections({json: null})")
         self.assertTrue(browser.run("document.getElementById('latency-section').hidden && document.getElementById('connections-section').hidden"))
         self.assertEqual(browser.complaints, [])
+
+
+class Detail(PageTest):
+    """From a row of a table to one upstream, or one connection, and back."""
+
+    READ_FACTS = """(id => Object.fromEntries([...document.querySelectorAll(`#${id} dt`)].map(
+        term => [term.textContent, term.nextElementSibling.textContent])))"""
+
+    def facts(self, browser, name):
+        return browser.run(f"{self.READ_FACTS}({json.dumps(name)})")
+
+    def follow(self, browser, href):
+        """As somebody does who has only a keyboard."""
+        browser.wait_for(f"[...document.querySelectorAll('#figures a')].some(each => each.getAttribute('href') === {json.dumps(href)})")
+        browser.run(f"[...document.querySelectorAll('#figures a')].find(each => each.getAttribute('href') === {json.dumps(href)}).focus()")
+        browser.press("Enter", 13, "\r")
+        browser.wait_for("!document.getElementById('detail').hidden")
+
+    def test_upstream(self):
+        good, dead = self.keep(Origin(server("good"))), refused_address()
+        proxy, _ = self.start_with(listener("web", http={"forward": "app.1"}),
+                                   upstreams=[upstream("app.1", good, dead, fail_timeout="1m"), upstream("other", good)])
+        self.keep(Traffic(proxy.address("web"), 0.02))
+        browser = self.browse_figures(proxy)
+        self.wait_for_row(browser, "endpoints", Address=dead, State="down")
+        self.follow(browser, "#upstream/app.1")
+        self.assertTrue(browser.run("document.getElementById('figures').hidden"))
+        self.assertEqual(browser.run("document.activeElement.id"), "detail-title")
+        self.assertEqual(browser.run("document.getElementById('detail-title').textContent"), "Upstream app.1")
+        rows = self.table(browser, "upstream-endpoints")
+        self.assertEqual([row["State"] for row in rows], ["down", "up"])
+        self.assertIn("connections to it have failed", rows[0]["Reason"])
+        self.assertIn("refused ", rows[0]["Failed connections"])
+        self.assertGreater(int(rows[0]["Failed in a row"]), 0)
+        self.assertEqual(rows[1]["Address"], good.address)
+        facts = self.facts(browser, "upstream-facts")
+        self.assertEqual((facts["Protocol"], facts["Addresses up"]), ("auto", "1 of 2"))
+        self.assertIn("response", [row["What"] for row in self.table(browser, "upstream-latency")])
+        # The counters are its own, and go on.
+        script = f"Number({READ_TABLE}('upstream-counters').find(row => row.Counter === 'sluice_upstream_requests_total')?.Value.replace(',', '') ?? 0)"
+        before = browser.wait_for(script)
+        browser.wait_for(f"{script} > {before}")
+        self.assertFalse(any("other" in row["Where"] for row in self.table(browser, "upstream-counters")))
+        # An operator's change is seen.
+        self.get(proxy, f"/upstreams/app.1/endpoints/{good.address}", "-d", "state=draining")
+        self.wait_for_row(browser, "upstream-endpoints", State="draining", Changed="127.0.0.1:")
+        # Only what leads somewhere is a link.
+        self.assertEqual(browser.run("[...new Set([...document.querySelectorAll('td a, th a')].map(each => each.getAttribute('href')[0]))]"), ["#"])
+        self.assertEqual(browser.run("document.querySelectorAll('#upstream-endpoints a').length"), 0)
+        # Back, to where one was.
+        browser.run("document.getElementById('detail-back').focus()")
+        browser.press("Enter", 13, "\r")
+        browser.wait_for("!document.getElementById('figures').hidden && document.getElementById('detail').hidden")
+        self.assertEqual(browser.run("document.activeElement.getAttribute('href')"), "#upstream/app.1")
+        # What there is not.
+        browser.run("location.hash = '#upstream/nope'")
+        browser.wait_for("document.getElementById('detail-text').textContent === 'There is no upstream of this name.'")
+        for width in 360, 1100:
+            browser.size(width, 700, mobile=width < 500)
+            browser.run("location.hash = '#upstream/app.1'")
+            browser.wait_for("!document.getElementById('upstream-detail').hidden")
+            self.assertEqual(browser.run("document.documentElement.scrollWidth"), width, "it scrolls to the side")
+        self.assertEqual(browser.complaints, [])
+
+    def test_connection(self):
+        proxy, _ = self.start_with(listener("raw", tcp={"forward": "raw"}), upstreams=[upstream("raw", self.keep(Origin(echo)))])
+        sockets = [self.keep(connect(proxy.address("raw"))) for _ in range(3)]
+        for each in sockets:
+            each.sendall(b"x" * 1000)
+            each.recv(1)
+        browser = self.browse_figures(proxy)
+        table = self.json(proxy, "/connections")["connections"]
+        row = next(each for each in table if each["peer_port"] == sockets[1].getsockname()[1])
+        # The parameter of the page.
+        self.assertEqual([each["id"] for each in self.json(proxy, f"/connections?id={row['id']}")["connections"]], [row["id"]])
+        self.assertEqual(self.json(proxy, "/connections?id=0000000000000000")["connections"], [])
+        self.assertIn("id: expected an id of 16 hexadecimal digits", self.get(proxy, "/connections?id=12", status=400))
+        self.follow(browser, f"#connection/{row['id']}")
+        browser.wait_for("document.querySelector('#connection-facts dd') !== null")
+        facts = self.facts(browser, "connection-facts")
+        self.assertEqual(facts["Client"], f"127.0.0.1, port {row['peer_port']}")
+        self.assertEqual((facts["Id"], facts["Listener"], facts["Protocol"], facts["Upstream"]), (row["id"], "raw", "tcp", "raw"))
+        sockets[1].sendall(b"x" * 5000)
+        browser.wait_for(f"{self.READ_FACTS}('connection-facts').Received.startsWith('5.9 KiB')")
+        # It leads on to its upstream, and "back" of the browser returns.
+        browser.run("document.querySelector('#connection-facts a').click()")
+        browser.wait_for("document.getElementById('detail-title').textContent === 'Upstream raw' && !document.getElementById('upstream-detail').hidden")
+        browser.run("history.back()")
+        browser.wait_for("!document.getElementById('connection-detail').hidden")
+        # It ends.
+        sockets[1].close()
+        browser.wait_for("document.getElementById('detail-text').textContent.startsWith('There is no such connection')")
+        # While the figures are paused, a link shows what there is now.
+        browser.run("location.hash = ''")
+        browser.run("document.getElementById('pause').click()")
+        browser.wait_for("!running")
+        other = next(each for each in table if each["peer_port"] == sockets[0].getsockname()[1])
+        browser.run(f"location.hash = '#connection/{other['id']}'")
+        browser.wait_for(f"{self.READ_FACTS}('connection-facts').Id === {json.dumps(other['id'])} && !document.getElementById('connection-detail').hidden")
+        self.assertEqual(browser.complaints, [])
+
+
+class Flames(PageTest):
+
+    def test_profile(self):
+        proxy, _ = self.start_with(listener("web", http={"forward": "app"}), upstreams=[upstream("app", self.keep(Origin(server("good"))))])
+        for _ in range(3):
+            self.keep(Traffic(proxy.address("web"), 0))
+        browser = self.browse_figures(proxy)
+        browser.run("document.getElementById('profile-start').focus()")
+        browser.press("Enter", 13, "\r")
+        browser.wait_for("document.getElementById('profile-state').textContent === 'Sampling for 5 s'")
+        browser.press("Enter", 13, "\r")  # Once more does nothing.
+        self.wait_for_update(browser)       # The figures go on.
+        browser.wait_for("!document.getElementById('profile').hidden", 30)
+        self.assertRegex(browser.run("document.getElementById('profile-state').textContent"), r"^[\d.,]+ m?s of processor time in 5 s$")
+        bars = browser.run("[...document.querySelectorAll('#flames > div')].map(bar => bar.getAttribute('aria-label'))")
+        self.assertRegex(bars[0], r"^all threads, 100 %, [\d,.]+ m?s$")
+        self.assertTrue(any(each.startswith("worker ") for each in bars), bars)
+        if not harness.SANITIZER:
+            self.assertTrue(any("sluice::" in each and "Http" in each for each in bars), bars)
+            self.assertTrue(any("sluice::" in row["Function"] for row in self.table(browser, "functions")))
+        # Bars lie below the one that calls them, and within it.
+        self.assertEqual(browser.run("""[...flameBars].filter(([node]) => node.parent && flameBars.has(node.parent)).filter(([node, bar]) => {
+          const own = bar.getBoundingClientRect(), above = flameBars.get(node.parent).getBoundingClientRect();
+          return own.left < above.left - 1 || own.right > above.right + 1 || Math.abs(own.top - above.bottom) > 2;
+        }).map(([node]) => node.name)"""), [])
+        # By keyboard: one of them is reached by Tab, arrows go on, Enter enlarges, Escape shows all.
+        self.assertEqual(browser.run("document.querySelectorAll('#flames > div[tabindex=\"0\"]').length"), 1)
+        browser.run("document.querySelector('#flames > div[tabindex=\"0\"]').focus()")
+        browser.press("ArrowDown", 40)
+        label = browser.run("document.activeElement.getAttribute('aria-label')")
+        self.assertEqual(browser.run("document.activeElement.getAttribute('aria-level')"), "2")
+        self.assertIn(label.split(",")[0], browser.run("document.getElementById('flame-text').textContent"))
+        browser.press("Enter", 13, "\r")
+        self.assertEqual(browser.run("document.activeElement.getAttribute('aria-label')"), label)
+        self.assertEqual(browser.run("Math.round(document.activeElement.offsetWidth / document.getElementById('flames').offsetWidth * 100)"), 100)
+        self.assertFalse(browser.run("document.getElementById('profile-whole').hidden"))
+        browser.press("ArrowUp", 38)
+        self.assertTrue(browser.run("document.activeElement.getAttribute('aria-label')").startswith("all threads"))
+        browser.press("Escape", 27)
+        self.assertTrue(browser.run("document.getElementById('profile-whole').hidden"))
+        seen = browser.accessible()
+        self.assertEqual([each for each in seen if each[0] == "treeitem" and not each[1]], [])
+        self.assertGreater(len([each for each in seen if each[0] == "treeitem"]), 3)
+        for scheme, width in ("dark", 360), ("light", 1100):
+            browser.color_scheme(scheme)
+            browser.size(width, 800, mobile=width < 500)
+            self.assertEqual(browser.run("document.documentElement.scrollWidth"), width, "it scrolls to the side")
+            self.assertEqual(Browsers.contrasts(self, browser), [])
+        self.assertEqual(browser.complaints, [])
+
+    def test_tree(self):
+        """What is made of the lines, a refusal, and names that look like HTML."""
+        proxy, _ = self.start_with()
+        browser = self.browse_figures(proxy)
+        browser.run("document.getElementById('pause').click()")
+        browser.wait_for("!running")
+        browser.run("""{
+          flames = flameTree('a;f;g 300\\na;f;f;g 100\\na;f 100\\nb;<img src=x> 500\\n[lost samples] 7\\n');
+          byId('profile').hidden = false;
+          drawFlames(flames.root);
+        }""")
+        self.assertEqual(browser.run("[flames.root.total, flames.lost]"), [1000, 7])
+        rows = {row["Function"]: (row["Own time"], row["Share"], row["With what it calls"]) for row in self.table(browser, "functions")}
+        self.assertEqual(rows, {"<img src=x>": ("1 ms", "50 %", "1 ms"), "g": ("0 ms", "40 %", "0 ms"), "f": ("0 ms", "10 %", "1 ms")})
+        self.assertEqual(browser.run("document.querySelectorAll('#flames img').length"), 0)
+        # A profile of somebody else is in progress.
+        other = self.connect(proxy)
+        other.sendall(b"GET /profile?seconds=60 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        harness.wait_until(lambda: self.curl(self.address_of(proxy), "/profile?seconds=1")[0] == 409, 10)
+        browser.run("document.getElementById('profile-start').click()")
+        browser.wait_for("document.getElementById('profile-state').textContent === 'No profile: another profile is in progress; try again later'")
 
 
 class Screenshot(PageTest):

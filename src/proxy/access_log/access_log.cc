@@ -1,6 +1,7 @@
 #include "proxy/access_log/access_log.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -155,9 +156,11 @@ class AccessLogs::Thread {
 };
 
 void AccessLogs::Thread::run() {
+  pthread_setname_np(pthread_self(), "access log");
   // Signals are for other threads. SIGPIPE and SIGXFSZ are handled as write errors.
   sigset_t all;
   sigfillset(&all);
+  sigdelset(&all, SIGPROF);  // Of a profile: each thread has its own.
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 
   // Consecutive checks without a line. After the first one, any new line rings the bell; one more check follows before

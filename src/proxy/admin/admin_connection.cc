@@ -1,6 +1,7 @@
 #include "proxy/admin/admin_connection.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ constexpr size_t kSendMark = size_t{64} * 1024;
 constexpr size_t kPieceBytes = size_t{32} * 1024;
 // How often the progress of a slow client is checked.
 constexpr uint64_t kProgressPollMs = 1000;
+constexpr uint64_t kWorkPollMs = 100;
 
 // Whether the host of a request is an address or this machine. Other names could be made to point here by the page that
 // a browser on this machine shows (DNS rebinding).
@@ -133,7 +135,26 @@ void AdminConnection::refuse(uint16_t status, std::string_view why) {
   send({.status = status, .body = absl::StrCat(why, "\n")});
 }
 
+// A client that has left, or has closed its sending side, gets no response: nobody else would end the work.
+bool AdminConnection::client_left() const {
+  pollfd ended{.fd = transport_.socket().fd(), .events = POLLRDHUP, .revents = 0};
+  return poll(&ended, 1, 0) == 1;
+}
+
+void AdminConnection::poll_work() {
+  if (client_left()) return reset();
+  std::optional<AdminResponse> response = work_->poll(services_.worker().now_ms());
+  if (!response) return;
+  work_.reset();
+  send(*std::move(response));
+}
+
 void AdminConnection::send(AdminResponse response) {
+  if (response.work) {
+    work_ = std::move(response.work);
+    exchange_ = Exchange::kWaiting;
+    return set_timer();
+  }
   if (!admin_.take_response_bytes(response.body.size())) {
     admin_.counters.refused_memory.add();
     response = {.status = 503, .body = "too much output waits for slow clients; try again\n"};
@@ -182,6 +203,7 @@ void AdminConnection::on_drained(HttpStream&) {
 void AdminConnection::end_exchange() {
   if (exchange_ == Exchange::kResponding) admin_.return_response_bytes(body_.size());
   exchange_ = Exchange::kNone;
+  work_.reset();
   body_ = {};
   sent_ = 0;
   began_ms_ = 0;
@@ -206,6 +228,7 @@ void AdminConnection::set_timer() {
   const uint64_t now = services_.worker().now_ms();
   if (transport_.queued() > 0)
     return arm_timer(now + std::min(config::milliseconds(config.send_timeout), kProgressPollMs));
+  if (work_) return arm_timer(now + kWorkPollMs);
   if (exchange_ == Exchange::kWaiting || exchange_ == Exchange::kResponding) return arm_timer(now + kProgressPollMs);
   if (began_ms_ != 0) return arm_timer(began_ms_ + config::milliseconds(config.header_timeout));
   arm_timer(idle_since_ms_ + config::milliseconds(config.idle_timeout));
@@ -213,6 +236,10 @@ void AdminConnection::set_timer() {
 
 void AdminConnection::on_timer() {
   if (lingering()) return linger_timeout();
+  if (work_) {
+    poll_work();
+    if (ending() || lingering()) return;
+  }
   const config::Admin& config = admin_.settings.config;
   const uint64_t now = services_.worker().now_ms();
   const auto is_over = [&](uint64_t since_ms, config::Duration limit) {

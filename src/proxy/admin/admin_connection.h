@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -40,7 +41,7 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   enum class Exchange : uint8_t {
     kNone,
     kReading,     // The request is not complete.
-    kWaiting,     // For the figures of the workers.
+    kWaiting,     // For the figures of the workers, or for work_.
     kResponding,  // The response is queued, or is being sent.
   };
 
@@ -68,6 +69,8 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
 
   void request_complete();
   void send(AdminResponse response);
+  bool client_left() const;
+  void poll_work();
   void refuse(uint16_t status, std::string_view why);
   void send_more();
   void end_exchange();
@@ -78,8 +81,9 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   HttpStream* stream_ = nullptr;  // Set while a request is in progress.
   Exchange exchange_ = Exchange::kNone;
   AdminRequest request_;
-  std::string body_;  // Of the response.
-  size_t sent_ = 0;   // Bytes of it that are queued in the stream.
+  std::unique_ptr<AdminWork> work_;  // Set while the response takes its time.
+  std::string body_;                 // Of the response.
+  size_t sent_ = 0;                  // Bytes of it that are queued in the stream.
   bool had_request_ = false;
   uint64_t idle_since_ms_;  // The end of the last request.
   uint64_t began_ms_ = 0;   // When the first byte of the present request came; 0: none has.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +21,8 @@ struct AdminRequest {
   std::string peer = {};    ///< Of a PUT or POST: who sends it, for the log.
 };
 
+class AdminWork;
+
 struct AdminResponse {
   static constexpr std::string_view kText = "text/plain; charset=utf-8";
   static constexpr std::string_view kHtml = "text/html; charset=utf-8";
@@ -29,6 +33,16 @@ struct AdminResponse {
   std::string body;
   std::string_view allow = {};   ///< The methods that a 405 names, a string literal; else empty.
   std::string_view policy = {};  ///< The Content-Security-Policy of a page for browsers, which outlives it; else empty.
+  std::unique_ptr<AdminWork> work = {};  ///< Set if the response comes later: from this, and nothing else counts.
+};
+
+/// Something that takes seconds, such as a profile, and then has a response. Destroyed when it has responded, or when
+/// its client is gone. On the thread of the admin listener; no function may wait.
+class AdminWork {
+ public:
+  virtual ~AdminWork() = default;
+  /// Called some times per second until it returns a response.
+  virtual std::optional<AdminResponse> poll(uint64_t now_ms) = 0;
 };
 
 /// Makes the responses. All functions are called on the thread of the admin listener, one at a time, and must not wait.

@@ -23,6 +23,8 @@ namespace {
 
 // How long the process may be silent.
 constexpr time_t kTimeoutS = 15;
+// A profile takes its time, 60 s at most.
+constexpr time_t kProfileTimeoutS = 75;
 
 struct Target {
   config::Address address;
@@ -55,7 +57,7 @@ absl::StatusOr<Target> target_of(const Arguments& arguments) {
   return target;
 }
 
-absl::StatusOr<std::string> fetch_page(const config::Address& address, std::string_view request) {
+absl::StatusOr<std::string> fetch_page(const config::Address& address, std::string_view request, time_t timeout_s) {
   const auto error = [&] {
     const int number = errno;
     const bool slow = number == EAGAIN || number == EINPROGRESS;
@@ -66,7 +68,7 @@ absl::StatusOr<std::string> fetch_page(const config::Address& address, std::stri
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return error();
   const absl::Cleanup close_it = [fd] { close(fd); };
-  const timeval timeout{.tv_sec = kTimeoutS, .tv_usec = 0};
+  const timeval timeout{.tv_sec = timeout_s, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (connect(fd, address.data(), address.length()) != 0) return error();
@@ -121,10 +123,12 @@ absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
 
 absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path,
                                                            std::optional<std::string_view> value) const {
-  const absl::StatusOr<std::string> received = fetch_page(
-      address_, absl::StrCat(value ? "PUT " : "GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
-                             authorization_, value ? absl::StrCat("Content-Length: ", value->size(), "\r\n") : "",
-                             "\r\n", value.value_or("")));
+  const absl::StatusOr<std::string> received =
+      fetch_page(address_,
+                 absl::StrCat(value ? "PUT " : "GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+                              authorization_, value ? absl::StrCat("Content-Length: ", value->size(), "\r\n") : "",
+                              "\r\n", value.value_or("")),
+                 absl::StartsWith(path, "/profile") ? kProfileTimeoutS : kTimeoutS);
   if (!received.ok()) return received.status();
   absl::StatusOr<Response> response = parse(*received);
   if (response.ok()) return response;

@@ -4,15 +4,37 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/cli/admin_client.h"
 #include "proxy/cli/failure.h"
 #include "proxy/common/suggestions.h"
 
 namespace sluice {
+
+namespace {
+
+// The page with the parameters that options name. Only a profile has such.
+absl::StatusOr<std::string> with_parameters(std::string path, const Arguments& arguments) {
+  const auto seconds = arguments.value("--seconds");
+  if (!seconds) return path;
+  if (path != "/profile") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--seconds is for the page /profile, got ", config::in_quotes(path)));
+  }
+  unsigned number = 0;
+  if (!absl::SimpleAtoi(*seconds, &number)) {
+    return absl::InvalidArgumentError(absl::StrCat("--seconds: expected a number, got ", config::in_quotes(*seconds)));
+  }
+  return absl::StrCat(path, "?seconds=", number);
+}
+
+}  // namespace
 
 int admin_command(const Arguments& arguments) {
   if (arguments.words().empty()) return fail_usage("admin", "admin needs the PATH of a page, such as /metrics");
@@ -21,6 +43,9 @@ int admin_command(const Arguments& arguments) {
   }
   std::string path(arguments.words()[0]);
   if (!absl::StartsWith(path, "/")) path = absl::StrCat("/", path);
+  absl::StatusOr<std::string> whole = with_parameters(std::move(path), arguments);
+  if (!whole.ok()) return fail_usage("admin", whole.status().message());
+  path = *std::move(whole);
   for (const char c : path) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return fail_usage("admin", absl::StrCat("the path of a page has no blanks, got ", config::in_quotes(path)));

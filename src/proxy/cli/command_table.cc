@@ -1,6 +1,7 @@
 #include "proxy/cli/command_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -28,6 +29,11 @@ const std::vector<CommandOption> kAdminOptions{
      .is_file = true}};
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
+
+std::vector<CommandOption> with_option(std::vector<CommandOption> options, CommandOption more) {
+  options.push_back(std::move(more));
+  return options;
+}
 
 std::vector<Command> make_commands() {
   std::vector<Command> commands;
@@ -149,8 +155,11 @@ std::vector<Command> make_commands() {
       .usage = {"--config FILE [OPTIONS] PATH [VALUE]", "--address ADDRESS [OPTIONS] PATH [VALUE]"},
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
-          "as in `sluice admin --config sluice.yaml /log-level debug`.",
-      .options = kAdminOptions,
+          "as in `sluice admin --config sluice.yaml /log-level debug`. The page `profile` takes some seconds: it shows "
+          "where processor time goes, in the form that flamegraph.pl reads.",
+      .options = with_option(
+          kAdminOptions,
+          {.name = "--seconds", .value = "N", .text = "For how long `profile` samples, from 1 to 60. Default: 5."}),
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},

@@ -73,8 +73,9 @@ size_t ConnectionTablePart::add(const Session& session, std::string_view listene
     units += kPeerUnits;
     if (!query_.peer->contains(session.peer().data())) return units;
   }
-  ++matching;
   const uint64_t id = connection_id(session, facts.started_ms);
+  if (query_.id && *query_.id != id) return units;
+  ++matching;
   if (id >= query_.after) return units;
   const Before before{query_.sort};
   if (rows.size() == query_.limit) {

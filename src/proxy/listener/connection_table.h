@@ -27,6 +27,7 @@ struct ConnectionQuery {
   std::optional<config::Cidr> peer;
   std::optional<SessionKind> kind;
   std::optional<ConnectionState> state;
+  std::optional<uint64_t> id;  ///< Only this one.
   uint64_t min_age_ms = 0;
   Sort sort = Sort::kNewest;
   size_t limit = kDefaultLimit;

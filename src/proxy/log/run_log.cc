@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -398,8 +399,10 @@ class RunLog::Thread {
 
  private:
   void run() {
+    pthread_setname_np(pthread_self(), "log");
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, SIGPROF);  // Of a profile: each thread has its own.
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
     Clock::time_point deadline = Clock::time_point::max();
     for (;;) {

@@ -1,5 +1,6 @@
 #include "proxy/resolve/resolver.h"
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -98,6 +99,7 @@ void Resolver::note_first(Name& name) {
 // ---- The thread ----
 
 void Resolver::main() {
+  pthread_setname_np(pthread_self(), "resolver");
   std::vector<pollfd> polled;
   while (!stopping_.load(std::memory_order_relaxed)) {
     begin_due(now_ms());

@@ -20,7 +20,7 @@ namespace sluice {
 
 namespace {
 
-constexpr std::string_view kParameters = "listener, peer, protocol, state, min_age, sort, limit and after";
+constexpr std::string_view kParameters = "listener, peer, protocol, state, min_age, id, sort, limit and after";
 constexpr std::array<std::string_view, 4> kSorts = {"newest", "memory", "age", "queued"};
 constexpr size_t kIdDigits = 16;
 
@@ -37,6 +37,12 @@ absl::StatusOr<E> parse_word(std::string_view parameter, std::string_view text, 
     if (names.back() == text) return static_cast<E>(i);
   }
   return expected_value(parameter, absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
+}
+
+// False if the text is not an id as write_connection_rows() writes it.
+bool parse_id(std::string_view text, uint64_t& id) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id, 16);
+  return error == std::errc() && end == text.data() + text.size() && text.size() == kIdDigits;
 }
 
 absl::Status parse_parameter(std::string_view name, const std::string& text, ConnectionQuery& query) {
@@ -58,6 +64,10 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
     const absl::StatusOr<config::Duration> age = config::parse_duration(text);
     if (!age.ok()) return expected_value(name, "a duration such as 10s", text);
     query.min_age_ms = config::milliseconds(*age);
+  } else if (name == "id") {
+    if (!parse_id(text, query.id.emplace())) {
+      return expected_value(name, "an id of 16 hexadecimal digits, as the table has them", text);
+    }
   } else if (name == "sort") {
     const auto sort = parse_word<ConnectionQuery::Sort>(
         name, text, kSorts.size(), [](ConnectionQuery::Sort each) { return kSorts[static_cast<size_t>(each)]; });
@@ -68,8 +78,7 @@ absl::Status parse_parameter(std::string_view name, const std::string& text, Con
       return expected_value(name, absl::StrCat("a number from 1 to ", ConnectionQuery::kMaxLimit), text);
     }
   } else if (name == "after") {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), query.after, 16);
-    if (error != std::errc() || end != text.data() + text.size() || text.size() != kIdDigits) {
+    if (!parse_id(text, query.after)) {
       return expected_value(name, "an id of 16 hexadecimal digits, the `next` of the page before", text);
     }
   } else {

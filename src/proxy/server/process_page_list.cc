@@ -22,6 +22,8 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
        &ProcessPages::connections},
       {"/pools", "the buffer pools of each worker", true, false, &ProcessPages::pools},
       {"/memory", "the memory of the process", true, false, &ProcessPages::memory},
+      {"/profile", "where processor time goes, as folded stacks: takes ?seconds=5", false, false,
+       &ProcessPages::profile},
       {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false, true,
        &ProcessPages::log_level},
   };

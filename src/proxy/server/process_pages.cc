@@ -24,6 +24,7 @@
 #include "proxy/server/exposition.h"
 #include "proxy/server/latency_report.h"
 #include "proxy/server/metrics_report.h"
+#include "proxy/server/profile_page.h"
 #include "proxy/server/upstream_page.h"
 #include "sluice/tier.h"
 #include "sluice/version.h"
@@ -326,6 +327,8 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
   json.end_object();
   return json_response(std::move(json));
 }
+
+AdminResponse ProcessPages::profile(const AdminRequest& request) { return profile_page(request); }
 
 AdminResponse ProcessPages::log_level(const AdminRequest& request) {
   RunLog& log = RunLog::process();
