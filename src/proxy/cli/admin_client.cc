@@ -119,12 +119,12 @@ absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
   return client;
 }
 
-absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path,
-                                                           std::optional<std::string_view> value) const {
+absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path, std::string_view method,
+                                                           std::string_view body) const {
   const absl::StatusOr<std::string> received = fetch_page(
-      address_, absl::StrCat(value ? "PUT " : "GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
-                             authorization_, value ? absl::StrCat("Content-Length: ", value->size(), "\r\n") : "",
-                             "\r\n", value.value_or("")));
+      address_,
+      absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", authorization_,
+                   method == "PUT" ? absl::StrCat("Content-Length: ", body.size(), "\r\n") : "", "\r\n", body));
   if (!received.ok()) return received.status();
   absl::StatusOr<Response> response = parse(*received);
   if (response.ok()) return response;

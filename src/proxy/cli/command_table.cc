@@ -1,6 +1,7 @@
 #include "proxy/cli/command_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -28,6 +29,12 @@ const std::vector<CommandOption> kAdminOptions{
      .is_file = true}};
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
+
+std::vector<CommandOption> with(CommandOption first, const std::vector<CommandOption>& others) {
+  std::vector<CommandOption> all = others;
+  all.insert(all.begin(), std::move(first));
+  return all;
+}
 
 std::vector<Command> make_commands() {
   std::vector<Command> commands;
@@ -146,16 +153,16 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "admin",
       .summary = "requests a page of the admin listener of a running process",
-      .usage = {"--config FILE [OPTIONS] PATH [VALUE]", "--address ADDRESS [OPTIONS] PATH [VALUE]"},
+      .usage = {"--config FILE [OPTIONS] PATH [VALUE...]", "--address ADDRESS [OPTIONS] PATH [VALUE...]"},
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
-          "as in `sluice admin --config sluice.yaml /log-level debug`.",
-      .options = kAdminOptions,
+          "as in `sluice admin --config sluice.yaml /log-level debug`; several are sent as VALUE&VALUE.",
+      .options = with({.name = "--delete", .text = "Remove what is at PATH: an endpoint."}, kAdminOptions),
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},
                       {"2", "The command line is wrong."}}},
-      .max_words = 2,
+      .max_words = 8,
   });
   commands.push_back({
       .name = "top",
