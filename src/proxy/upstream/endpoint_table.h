@@ -47,8 +47,8 @@ class EndpointView;
 /// An EndpointSet, remade with every change, lists the slots that are present.
 class EndpointTable {
  public:
-  /// How many endpoints may be added at a time.
-  static constexpr size_t kMaxAdded = 16;
+  /// How many endpoints may be added at a time. Each takes about 2 KiB with two workers, added or not.
+  static constexpr size_t kMaxAdded = 8;
   /// Twice as many, so that all may be replaced while connections still use the old ones.
   static constexpr size_t kAddedSlots = 2 * kMaxAdded;
   /// How many slots for added endpoints each upstream of `config` has: none if nobody can add any.

@@ -199,10 +199,10 @@ TEST(AddedEndpoints, AllPoliciesFollow) {
     EXPECT_TRUE(state.slots().is_added(slot));
     for (Balancer* const each : {&balancer, &other_worker}) {
       const std::vector<int> counts = shares(*each, state.size());
-      EXPECT_GT(counts[0], 400);
       if (balance == Balance::kLeastConnections || balance == Balance::kLeastRequest) {
-        EXPECT_GT(counts[slot], 800);
+        EXPECT_GT(counts[slot], 2000) << "without loads, these policies choose the greatest weight";
       } else {
+        EXPECT_GT(counts[0], 400);
         EXPECT_NEAR(counts[slot], 1500, 200) << "half of the weight";
       }
     }
@@ -246,7 +246,7 @@ TEST(AddedEndpoints, AreBounded) {
   for (size_t i = 0; i < EndpointTable::kMaxAdded; ++i) slots.push_back(*add(state, at(static_cast<int>(i))));
   EXPECT_EQ(
       add(state, local(3)).status().message(),
-      "upstream app has 16 added endpoints, and may have no more: put them into the configuration and reload it, or "
+      "upstream app has 8 added endpoints, and may have no more: put them into the configuration and reload it, or "
       "remove one");
   state.changes().remove(slots[0], {});
   EXPECT_TRUE(add(state, local(3)).ok());
@@ -360,7 +360,7 @@ TEST(AddedEndpoints, GoOverToAnotherConfiguration) {
 
 // While workers choose and hold what they have chosen, reloads come, and the figures are read.
 TEST(AddedEndpoints, ComeAndGoWhileWorkersChoose) {
-  UpstreamState state(of({"127.0.0.1:1", "127.0.0.1:2", "app.test:80"}, Balance::kMaglev), kPlaces);
+  UpstreamState state(of({"127.0.0.1:1", "127.0.0.1:2", "app.test:80"}), kPlaces);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (uint64_t worker = 0; worker < 2; ++worker) {
@@ -391,7 +391,7 @@ TEST(AddedEndpoints, ComeAndGoWhileWorkersChoose) {
       next.continue_from(state);
     }
   });
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 500; ++i) {
     const auto added = add(state, at(i % 60), {.keep = i % 2 == 0});
     const EndpointView view(state.slots());
     if (added.ok() && view.is_present(*added) && i % 3 != 0) state.changes().remove(*added, {});
