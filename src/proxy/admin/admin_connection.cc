@@ -98,7 +98,7 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
                   "without admin.token_file, requests must name an IP address or localhost as their host, and must "
                   "not come from the page of another site");
   }
-  if (request_.method == "PUT" || request_.method == "POST") request_.peer = peer_text(transport_.socket().fd());
+  if (request_.method != "GET" && request_.method != "HEAD") request_.peer = peer_text(transport_.socket().fd());
   if (end) request_complete();
 }
 

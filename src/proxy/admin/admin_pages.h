@@ -18,7 +18,7 @@ struct AdminRequest {
   std::string query;
   std::string body;
   std::string accept = {};  ///< The value of the Accept field.
-  std::string peer = {};    ///< Of a PUT or POST: who sends it, for the log.
+  std::string peer = {};    ///< Unless it only reads: who sends it, for the log.
 };
 
 class AdminWork;

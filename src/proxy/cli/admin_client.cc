@@ -121,14 +121,13 @@ absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
   return client;
 }
 
-absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path,
-                                                           std::optional<std::string_view> value) const {
-  const absl::StatusOr<std::string> received =
-      fetch_page(address_,
-                 absl::StrCat(value ? "PUT " : "GET ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
-                              authorization_, value ? absl::StrCat("Content-Length: ", value->size(), "\r\n") : "",
-                              "\r\n", value.value_or("")),
-                 absl::StartsWith(path, "/profile") ? kProfileTimeoutS : kTimeoutS);
+absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path, std::string_view method,
+                                                           std::string_view body) const {
+  const absl::StatusOr<std::string> received = fetch_page(
+      address_,
+      absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", authorization_,
+                   method == "PUT" ? absl::StrCat("Content-Length: ", body.size(), "\r\n") : "", "\r\n", body),
+      absl::StartsWith(path, "/profile") ? kProfileTimeoutS : kTimeoutS);
   if (!received.ok()) return received.status();
   absl::StatusOr<Response> response = parse(*received);
   if (response.ok()) return response;

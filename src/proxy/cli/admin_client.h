@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +23,9 @@ class AdminClient {
   /// From `--address`, or the `admin` of the file that `--config` names, and `--token-file`. The error is for the user.
   static absl::StatusOr<AdminClient> of(const Arguments& arguments);
 
-  /// Requests a page by GET; with a value, sends it by PUT. The path begins with `/` and has no blanks.
-  absl::StatusOr<Response> request(std::string_view path, std::optional<std::string_view> value = std::nullopt) const;
+  /// Requests a page. The path begins with `/` and has no blanks. A PUT has a body.
+  absl::StatusOr<Response> request(std::string_view path, std::string_view method = "GET",
+                                   std::string_view body = {}) const;
 
  private:
   config::Address address_;

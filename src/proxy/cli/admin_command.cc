@@ -1,7 +1,6 @@
 #include "proxy/cli/admin_command.h"
 
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proxy/cli/admin_client.h"
 #include "proxy/cli/failure.h"
 #include "proxy/common/suggestions.h"
@@ -46,6 +46,9 @@ int admin_command(const Arguments& arguments) {
   absl::StatusOr<std::string> whole = with_parameters(std::move(path), arguments);
   if (!whole.ok()) return fail_usage("admin", whole.status().message());
   path = *std::move(whole);
+  const std::string value = absl::StrJoin(arguments.words().begin() + 1, arguments.words().end(), "&");
+  const bool deletes = arguments.has("--delete");
+  if (deletes && !value.empty()) absl::StrAppend(&path, "?", value);
   for (const char c : path) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
       return fail_usage("admin", absl::StrCat("the path of a page has no blanks, got ", config::in_quotes(path)));
@@ -53,9 +56,10 @@ int admin_command(const Arguments& arguments) {
   }
   const absl::StatusOr<AdminClient> client = AdminClient::of(arguments);
   if (!client.ok()) return fail(1, client.status().message());
-  std::optional<std::string_view> value;
-  if (arguments.words().size() > 1) value = arguments.words()[1];
-  const absl::StatusOr<AdminClient::Response> response = client->request(path, value);
+  const bool changes = arguments.words().size() > 1;
+  const absl::StatusOr<AdminClient::Response> response = deletes   ? client->request(path, "DELETE")
+                                                         : changes ? client->request(path, "PUT", value)
+                                                                   : client->request(path);
   if (!response.ok()) return fail(1, response.status().message());
   std::fwrite(response->body.data(), 1, response->body.size(), stdout);
   if (response->ok()) return 0;

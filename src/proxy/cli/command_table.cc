@@ -30,9 +30,9 @@ const std::vector<CommandOption> kAdminOptions{
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
 
-std::vector<CommandOption> with_option(std::vector<CommandOption> options, CommandOption more) {
-  options.push_back(std::move(more));
-  return options;
+std::vector<CommandOption> with(CommandOption first, std::vector<CommandOption> others) {
+  others.insert(others.begin(), std::move(first));
+  return others;
 }
 
 std::vector<Command> make_commands() {
@@ -152,19 +152,22 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "admin",
       .summary = "requests a page of the admin listener of a running process",
-      .usage = {"--config FILE [OPTIONS] PATH [VALUE]", "--address ADDRESS [OPTIONS] PATH [VALUE]"},
+      .usage = {"--config FILE [OPTIONS] PATH [VALUE...]", "--address ADDRESS [OPTIONS] PATH [VALUE...]"},
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
-          "as in `sluice admin --config sluice.yaml /log-level debug`. The page `profile` takes some seconds: it shows "
-          "where processor time goes, in the form that flamegraph.pl reads.",
-      .options = with_option(
-          kAdminOptions,
-          {.name = "--seconds", .value = "N", .text = "For how long `profile` samples, from 1 to 60. Default: 5."}),
+          "as in `sluice admin --config sluice.yaml /log-level debug`; several are sent as VALUE&VALUE. The page "
+          "`profile` takes some seconds: it shows where processor time goes, in the form that flamegraph.pl reads.",
+      .options =
+          with({.name = "--delete", .text = "Remove what is at PATH: an endpoint."},
+               with({.name = "--seconds",
+                     .value = "N",
+                     .text = "For how long `profile` samples, from 1 to 60. Default: 5."},
+                    kAdminOptions)),
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},
                       {"2", "The command line is wrong."}}},
-      .max_words = 2,
+      .max_words = 8,
   });
   commands.push_back({
       .name = "top",

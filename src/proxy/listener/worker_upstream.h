@@ -30,13 +30,13 @@ struct WorkerUpstream {
   WorkerUpstream(const WorkerUpstream&) = delete;
   WorkerUpstream& operator=(const WorkerUpstream&) = delete;
 
-  /// The counters of the configured endpoint that has the slot.
+  /// The counters of the configured or added endpoint that has the slot.
   EndpointCounters& counters_of(uint32_t slot) { return *endpoints[state->slots().configured(slot)]; }
 
   const std::shared_ptr<UpstreamState> state;
   Balancer balancer;
   SessionCache tls_sessions;
-  const std::vector<std::shared_ptr<EndpointCounters>> endpoints;  ///< By configured endpoint.
+  const std::vector<std::shared_ptr<EndpointCounters>> endpoints;  ///< By EndpointTable::configured().
   const std::shared_ptr<UpstreamHttpCounters> http_counters;
   const std::shared_ptr<UpstreamLatencies> latencies;
   const std::shared_ptr<BalancerCounters> balancer_counters;

@@ -46,7 +46,8 @@ WorkerCounters::WorkerCounters(const config::Config& config)
   }
   for (const config::Upstream& upstream : config.upstreams) {
     auto& endpoints = upstreams.emplace_back();
-    for (size_t i = 0; i < upstream.endpoints.size(); ++i) endpoints.push_back(std::make_shared<EndpointCounters>());
+    const size_t count = upstream.endpoints.size() + EndpointTable::added_slots(config);
+    for (size_t i = 0; i < count; ++i) endpoints.push_back(std::make_shared<EndpointCounters>());
     http_upstreams.push_back(std::make_shared<UpstreamHttpCounters>());
     upstream_latencies.push_back(std::make_shared<UpstreamLatencies>());
     balancers.push_back(std::make_shared<BalancerCounters>());
@@ -83,7 +84,8 @@ WorkerCounters::WorkerCounters(const config::Config& config, const config::Confi
         const auto same = known.find(now.endpoints[e].text());
         if (same != known.end()) upstreams[i][e] = same->second;
       }
-      if (!is_unchanged(then, now)) continue;
+      if (!is_unchanged(then, now) || EndpointTable::added_slots(old) != EndpointTable::added_slots(config)) continue;
+      upstreams[i] = before.upstreams[was];
       http_upstreams[i] = before.http_upstreams[was];
       upstream_latencies[i] = before.upstream_latencies[was];
       balancers[i] = before.balancers[was];

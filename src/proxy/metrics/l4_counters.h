@@ -96,6 +96,14 @@ struct ListenerCounters {
 
 /// The counters of one worker for one endpoint. `bytes_in` is received from the endpoint, `bytes_out` is sent to it.
 struct EndpointCounters {
+  /// Sets all to 0. The worker must not use them meanwhile.
+  void reset() {
+    for (Counter* const each : {&connected, &tls_handshakes, &tls_resumed, &tls_truncated, &bytes_in, &bytes_out}) {
+      each->set(0);
+    }
+    for (Counter& each : connect_errors) each.set(0);
+  }
+
   Counter connected;
   Counter tls_handshakes;  ///< Finished handshakes.
   Counter tls_resumed;     ///< Finished handshakes that resumed a session.
@@ -147,9 +155,10 @@ struct WorkerCounters {
   WorkerCounters(const config::Config& config, const config::Config& old, const WorkerCounters& before);
 
   std::vector<std::shared_ptr<ListenerCounters>> listeners;
-  std::vector<std::shared_ptr<HttpCounters>> http_listeners;              ///< By listener, like `listeners`.
-  std::vector<std::shared_ptr<const RouteLatencies>> latencies;           ///< By listener, too.
-  std::vector<std::vector<std::shared_ptr<EndpointCounters>>> upstreams;  ///< By upstream, then by endpoint.
+  std::vector<std::shared_ptr<HttpCounters>> http_listeners;     ///< By listener, like `listeners`.
+  std::vector<std::shared_ptr<const RouteLatencies>> latencies;  ///< By listener, too.
+  /// By upstream, then by endpoint: the configured ones, and those of EndpointTable::added_slots().
+  std::vector<std::vector<std::shared_ptr<EndpointCounters>>> upstreams;
   std::vector<std::shared_ptr<UpstreamHttpCounters>> http_upstreams;
   std::vector<std::shared_ptr<UpstreamLatencies>> upstream_latencies;
   std::vector<std::shared_ptr<BalancerCounters>> balancers;

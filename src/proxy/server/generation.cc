@@ -49,8 +49,9 @@ Generation::Generation(config::Snapshot<config::Config> configuration, unsigned 
   for (const config::RateLimit& limit : config->rate_limits) {
     rate_limits.push_back(std::make_shared<RateLimiter>(config.part(limit), nullptr));
   }
+  const size_t added_slots = EndpointTable::added_slots(*config);
   for (const config::Upstream& upstream : config->upstreams) {
-    upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream)));
+    upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream), added_slots));
   }
   for (const config::Listener& listener : config->listeners) {
     listeners.push_back(std::make_shared<ListenerState>(config.part(listener), config->upstreams, nullptr, workers));
@@ -60,13 +61,14 @@ Generation::Generation(config::Snapshot<config::Config> configuration, unsigned 
 
 Generation::Generation(config::Snapshot<config::Config> configuration, const Generation& before)
     : config(std::move(configuration)) {
+  const size_t added_slots = EndpointTable::added_slots(*config);
   for (const config::Upstream& upstream : config->upstreams) {
     const std::shared_ptr<UpstreamState> old = find(before.upstreams, upstream.name);
-    if (old && is_unchanged(old->config(), upstream)) {
+    if (old && is_unchanged(old->config(), upstream) && old->slots().added_slots() == added_slots) {
       upstreams.push_back(old);
       continue;
     }
-    upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream)));
+    upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream), added_slots));
     if (old) upstreams.back()->continue_from(*old);
   }
   for (const config::RateLimit& limit : config->rate_limits) {

@@ -135,28 +135,29 @@ void address_lines(std::string& out, const UpstreamState& state, const EndpointV
   line(out, "upstream_addresses_up", label, up);
 }
 
-// Open connections of each configured endpoint, over all its present and earlier addresses.
+// Open connections of each configured or added endpoint, over all its present and earlier addresses.
 std::vector<uint64_t> active_by_endpoint(const UpstreamState& state) {
-  std::vector<uint64_t> active(state.config().endpoints.size());
+  std::vector<uint64_t> active(state.config().endpoints.size() + state.slots().added_slots());
   for (size_t slot = 0; slot < state.size(); ++slot) {
     active[state.slots().configured(slot)] += state.endpoint(slot).active.load(std::memory_order_relaxed);
   }
   return active;
 }
 
-void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint,
+// `endpoint`: see EndpointTable::configured(); `name`: as configured or added.
+void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, size_t endpoint, std::string_view name,
                     const UpstreamState& state, const EndpointView& view, uint64_t active) {
   const auto total = [&](auto get) {
     return sum(workers,
                [&](const WorkerCounters& w) -> const Counter& { return get(*w.upstreams[upstream][endpoint]); });
   };
-  const config::Endpoint& configured = state.config().endpoints[endpoint];
+  const std::vector<config::Endpoint>& configured = state.config().endpoints;
   const std::string label =
-      absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"", escaped(configured.text()), "\"");
+      absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"", escaped(name), "\"");
   line(out, "endpoint_connections_total", label,
        total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
   line(out, "endpoint_connections_active", label, active);
-  if (configured.is_resolved()) name_lines(out, label, endpoint, state, view);
+  if (endpoint < configured.size() && configured[endpoint].is_resolved()) name_lines(out, label, endpoint, state, view);
   if (state.config().tls || state.config().alts) {
     line(out, "endpoint_tls_handshakes_total", label,
          total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
@@ -429,7 +430,11 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     address_lines(out, *upstreams[u], view);
     const std::vector<uint64_t> active = active_by_endpoint(*upstreams[u]);
     for (size_t e = 0; e < config.upstreams[u].endpoints.size(); ++e) {
-      endpoint_lines(out, workers, u, e, *upstreams[u], view, active[e]);
+      endpoint_lines(out, workers, u, e, config.upstreams[u].endpoints[e].text(), *upstreams[u], view, active[e]);
+    }
+    for (const EndpointTable::Added& added : upstreams[u]->slots().added()) {
+      const uint32_t e = upstreams[u]->slots().configured(added.slot);
+      endpoint_lines(out, workers, u, e, added.address, *upstreams[u], view, active[e]);
     }
   }
   line(out, "pool_budget_bytes", "", config.memory.worker_budget.bytes * workers.size());

@@ -5,27 +5,35 @@
 
 namespace sluice {
 
+namespace {
+
+constexpr std::string_view kReads = "GET, HEAD", kTakesChanges = "GET, HEAD, PUT, POST",
+                           kTakesDelete = "GET, HEAD, PUT, POST, DELETE";
+
+}  // namespace
+
 std::span<const ProcessPages::Page> ProcessPages::pages() {
   static constexpr Page kPages[] = {
-      {"/", "this list; a page of figures for browsers", false, false, &ProcessPages::index},
-      {"/healthz", "200 while all workers respond, else 503", true, false, &ProcessPages::healthz},
-      {"/readyz", "200 while the process is ready, 503 once it is to stop", false, false, &ProcessPages::readyz},
-      {"/metrics", "the counters, in the Prometheus text format or OpenMetrics", true, false, &ProcessPages::metrics},
-      {"/latency", "percentiles of the latencies of requests, connections and handshakes", false, false,
+      {"/", "this list; a page of figures for browsers", false, kReads, &ProcessPages::index},
+      {"/healthz", "200 while all workers respond, else 503", true, kReads, &ProcessPages::healthz},
+      {"/readyz", "200 while the process is ready, 503 once it is to stop", false, kReads, &ProcessPages::readyz},
+      {"/metrics", "the counters, in the Prometheus text format or OpenMetrics", true, kReads, &ProcessPages::metrics},
+      {"/latency", "percentiles of the latencies of requests, connections and handshakes", false, kReads,
        &ProcessPages::latency},
-      {"/config", "the running configuration, without secrets", false, false, &ProcessPages::config},
-      {"/generations", "the configurations in use", false, false, &ProcessPages::generations},
-      {"/upstreams", "each upstream with the state of its endpoints", false, false, &ProcessPages::upstreams},
-      {kEndpointPage, "an endpoint; POST state=draining or weight=3 changes it", false, true, &ProcessPages::endpoint},
+      {"/config", "the running configuration, without secrets", false, kReads, &ProcessPages::config},
+      {"/generations", "the configurations in use", false, kReads, &ProcessPages::generations},
+      {"/upstreams", "each upstream with the state of its endpoints", false, kReads, &ProcessPages::upstreams},
+      {kEndpointPage, "an endpoint; POST state=draining, weight=3 or add=true changes it, DELETE removes it", false,
+       kTakesDelete, &ProcessPages::endpoint},
       {"/connections",
-       "the connections of clients, newest first; ?sort=memory&limit=20 and others: see the documentation", true, false,
-       &ProcessPages::connections},
-      {"/pools", "the buffer pools of each worker", true, false, &ProcessPages::pools},
-      {"/memory", "the memory of the process", true, false, &ProcessPages::memory},
-      {"/profile", "where processor time goes, as folded stacks: takes ?seconds=5", false, false,
+       "the connections of clients, newest first; ?sort=memory&limit=20 and others: see the documentation", true,
+       kReads, &ProcessPages::connections},
+      {"/pools", "the buffer pools of each worker", true, kReads, &ProcessPages::pools},
+      {"/memory", "the memory of the process", true, kReads, &ProcessPages::memory},
+      {"/profile", "where processor time goes, as folded stacks: takes ?seconds=5", false, kReads,
        &ProcessPages::profile},
-      {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false, true,
-       &ProcessPages::log_level},
+      {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false,
+       kTakesChanges, &ProcessPages::log_level},
   };
   return kPages;
 }

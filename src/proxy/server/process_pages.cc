@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "net/worker.h"
 #include "proxy/admin/browser_page.h"
@@ -165,12 +166,11 @@ AdminResponse ProcessPages::respond(const AdminRequest& request) {
     response.body = absl::StrCat("there is no page ", request.path, "; the pages are\n", response.body);
     return response;
   }
-  const bool reads = request.method == "GET" || request.method == "HEAD";
-  const bool changes = request.method == "PUT" || request.method == "POST";
-  if (!reads && !(changes && page->takes_changes)) {
-    const std::string_view allow = page->takes_changes ? "GET, HEAD, PUT, POST" : "GET, HEAD";
-    const std::string why = absl::StrCat(page->path, " does not take ", request.method, "; it takes ", allow, "\n");
-    return {.status = 405, .body = why, .allow = allow};
+  const std::vector<std::string_view> methods = absl::StrSplit(page->methods, ", ");
+  if (std::find(methods.begin(), methods.end(), request.method) == methods.end()) {
+    const std::string why =
+        absl::StrCat(page->path, " does not take ", request.method, "; it takes ", page->methods, "\n");
+    return {.status = 405, .body = why, .allow = page->methods};
   }
   return (this->*page->respond)(request);
 }
@@ -264,7 +264,13 @@ AdminResponse ProcessPages::upstreams(const AdminRequest&) {
 }
 
 AdminResponse ProcessPages::endpoint(const AdminRequest& request) {
-  return endpoint_page(request, view()->upstreams, process_.admin);
+  const uint64_t changes = process_.admin.endpoint_changes.value();
+  AdminResponse response = endpoint_page(request, *view(), process_.admin);
+  if (process_.admin.endpoint_changes.value() == changes) return response;
+  // Workers without traffic would not notice: health checks of an added endpoint begin, and idle connections to one
+  // that is removed end.
+  for (const auto& worker : process_.workers) worker->follow_endpoints();
+  return response;
 }
 
 AdminResponse ProcessPages::connections(const AdminRequest& request) {

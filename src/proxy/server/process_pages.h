@@ -47,7 +47,7 @@ class ProcessPages final : public AdminPages {
     std::string_view path;
     std::string_view text;  ///< What it shows, for the list of pages.
     bool needs_figures;
-    bool takes_changes;  ///< Whether PUT and POST are allowed.
+    std::string_view methods;  ///< Those that it takes, as in the field Allow.
     AdminResponse (ProcessPages::*respond)(const AdminRequest& request);
   };
   static const Page* find(std::string_view path);

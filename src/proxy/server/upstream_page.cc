@@ -51,14 +51,24 @@ Verdict verdict_of(const UpstreamState& upstream, const EndpointState& state, ui
   return {"up", ""};
 }
 
+std::string time_of(const EndpointChange& change) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(change.at_s), absl::UTCTimeZone());
+}
+
 void write_change(const UpstreamState& upstream, uint32_t slot, JsonWriter& json) {
   const std::optional<EndpointChange> change = upstream.changes().of(slot);
   if (!change) return void(json.null());
   json.begin_object().member("state", endpoint_mode_name(change->mode)).key("weight");
   change->weight != 0 ? void(json.value(change->weight)) : void(json.null());
   json.member("configured_weight", upstream.slots().configured_weight(slot)).member("keep", change->keep);
-  json.member("at", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(change->at_s), absl::UTCTimeZone()));
-  json.member("by", change->by).end_object();
+  json.member("at", time_of(*change)).member("by", change->by).end_object();
+}
+
+void write_removal(const UpstreamState& upstream, size_t configured, JsonWriter& json) {
+  const std::optional<EndpointChange> removal = upstream.changes().removal_of(static_cast<uint32_t>(configured));
+  if (!removal) return void(json.null());
+  json.begin_object().member("keep", removal->keep).member("at", time_of(*removal)).member("by", removal->by);
+  json.end_object();
 }
 
 }  // namespace
@@ -73,6 +83,7 @@ void write_address(const UpstreamState& upstream, uint32_t slot, uint64_t now_ms
   const EndpointHealth& health = state.health;
   const Verdict verdict = verdict_of(upstream, state, now_ms);
   json.begin_object().member("address", upstream.slots().text(slot));
+  json.member("added", upstream.slots().is_added(slot));
   json.member("state", verdict.state).member("reason", verdict.reason);
   json.member("weight", upstream.slots().weight(slot)).member("priority", upstream.slots().priority(slot));
   json.member("share", static_cast<double>(upstream.share(slot, now_ms)) / UpstreamState::kFullShare);
@@ -99,10 +110,17 @@ void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json) 
   json.key("endpoints").begin_array();
   for (size_t i = 0; i < config.endpoints.size(); ++i) {
     json.begin_object().member("endpoint", config.endpoints[i].text());
+    write_removal(upstream, i, json.key("removed"));
     json.key("addresses").begin_array();
     for (const uint32_t slot : view.present()) {
       if (upstream.slots().configured(slot) == i) write_address(upstream, slot, now_ms, json);
     }
+    json.end_array().end_object();
+  }
+  for (const uint32_t slot : view.present()) {
+    if (!upstream.slots().is_added(slot)) continue;
+    json.begin_object().member("endpoint", upstream.slots().text(slot)).key("removed").null();
+    write_address(upstream, slot, now_ms, json.key("addresses").begin_array());
     json.end_array().end_object();
   }
   json.end_array().end_object();

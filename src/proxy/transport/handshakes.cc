@@ -20,12 +20,12 @@ namespace sluice {
 
 namespace {
 
-// `endpoint` is null on a listener.
-void make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const config::Endpoint* endpoint,
+// `endpoint_name`: null on a listener, and empty where an endpoint has only an address.
+void make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const std::string* endpoint_name,
                          HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking) {
-  const bool is_client = endpoint != nullptr;
+  const bool is_client = endpoint_name != nullptr;
   if (alts.handshaker.is_set()) {
-    std::string name = is_client && endpoint->address.is_name() ? endpoint->address.text() : std::string();
+    std::string name = is_client ? *endpoint_name : std::string();
     handshaking.handshake = std::make_unique<AltsHandshake>(
         handshakers.at(alts.handshaker), alts_options(alts, is_client, std::move(name), socket.fd()), handshaking.step);
     return;
@@ -53,8 +53,12 @@ uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoin
                                  SessionCache& sessions, const Socket& socket, Handshaking& handshaking) {
   const CurrentContext::Taken current = upstream.tls.take();
   if (const auto& alts = upstream.config().alts) {
-    const config::Endpoint& configured = upstream.config().endpoints[upstream.slots().configured(endpoint)];
-    make_alts_handshake(*alts, current.context.get(), &configured, handshakers, socket, handshaking);
+    const uint32_t index = upstream.slots().configured(endpoint);
+    std::string name;
+    if (upstream.slots().is_resolved(endpoint) && upstream.config().endpoints[index].address.is_name()) {
+      name = upstream.config().endpoints[index].address.text();
+    }
+    make_alts_handshake(*alts, current.context.get(), &name, handshakers, socket, handshaking);
     return current.generation;
   }
   auto made = std::make_unique<TlsHandshake>(current.context.get(), TlsHandshake::Side::kClient);

@@ -65,14 +65,15 @@ ConnectError connect_error_of(int error) {
   }
 }
 
-UpstreamState::UpstreamState(config::Snapshot<config::Upstream> upstream)
-    : config_(std::move(upstream)), slots_(config_), resolving_(config_->endpoints.size()) {
+UpstreamState::UpstreamState(config::Snapshot<config::Upstream> upstream, size_t added_slots)
+    : config_(std::move(upstream)), slots_(config_, added_slots), resolving_(config_->endpoints.size()) {
   if (config_->ejection) ejections_ = std::make_unique<Ejections>(slots_, config_.part(*config_->ejection));
 }
 
 void UpstreamState::continue_from(const UpstreamState& old) {
   slots_.continue_from(old.slots_);
   changes_.continue_from(old.changes_);
+  slots_.continue_states(old.slots_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     EndpointHealth& health = slots_.state(i).health;
     // Nothing would end these states.

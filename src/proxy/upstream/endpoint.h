@@ -35,7 +35,8 @@ ConnectError connect_error_of(int error);
 /// The run-time state of an upstream's endpoints, shared by the workers.
 class UpstreamState {
  public:
-  explicit UpstreamState(config::Snapshot<config::Upstream> upstream);
+  /// `added_slots`: see EndpointTable::added_slots().
+  explicit UpstreamState(config::Snapshot<config::Upstream> upstream, size_t added_slots = 0);
 
   /// Takes over what is known about the endpoints that `old` has too: their health, and the addresses of names. Must be
   /// called before anything else uses this state.

@@ -51,6 +51,11 @@ struct EndpointHealth {
     ejections_in_a_row.store(0, std::memory_order_relaxed);
     incarnation.fetch_add(1, std::memory_order_relaxed);
   }
+  /// Resets the counters. Nothing else may use the endpoint meanwhile.
+  void reset_counters() {
+    for (Counter* const each : {&checks, &failed_checks, &checks_not_made}) each->set(0);
+    ejections.store(0, std::memory_order_relaxed);
+  }
   /// Whether health checks and ejections allow it to be chosen.
   bool in() const {
     return healthy.load(std::memory_order_relaxed) && ejected_until_ms.load(std::memory_order_relaxed) == 0;

@@ -24,8 +24,12 @@ size_t slots_of(const config::Upstream& upstream) {
 
 }  // namespace
 
-EndpointTable::EndpointTable(config::Snapshot<config::Upstream> upstream)
-    : config_(std::move(upstream)), size_(slots_of(*config_)), fixed_(0), slots_(std::make_unique<Slot[]>(size_)) {
+EndpointTable::EndpointTable(config::Snapshot<config::Upstream> upstream, size_t added_slots)
+    : config_(std::move(upstream)),
+      size_(slots_of(*config_) + added_slots),
+      fixed_(0),
+      first_added_(size_ - added_slots),
+      slots_(std::make_unique<Slot[]>(size_)) {
   std::vector<uint32_t> names;
   for (uint32_t i = 0; i < config_->endpoints.size(); ++i) {
     const config::Endpoint& endpoint = config_->endpoints[i];
@@ -38,7 +42,10 @@ EndpointTable::EndpointTable(config::Snapshot<config::Upstream> upstream)
   }
   // Interleaves the slots of the names, so that slots in use are among the first: TriedEndpoints remembers all of only
   // the first 64.
-  for (size_t i = fixed_; i < size_; ++i) slots_[i].configured = names[(i - fixed_) % names.size()];
+  for (size_t i = fixed_; i < first_added_; ++i) slots_[i].configured = names[(i - fixed_) % names.size()];
+  for (size_t i = first_added_; i < size_; ++i) {
+    slots_[i].configured = static_cast<uint32_t>(config_->endpoints.size() + i - first_added_);
+  }
   renew_set();
 }
 
@@ -48,10 +55,12 @@ bool EndpointTable::is_of(const Slot& slot, uint32_t configured) const {
   return slot.configured == configured && slot.state.present.load(std::memory_order_relaxed);
 }
 
+std::string EndpointTable::name(size_t slot) const {
+  return is_resolved(slot) ? config_->endpoints[configured(slot)].text() : text(slot);
+}
+
 std::string EndpointTable::describe(size_t slot) const {
-  const config::Endpoint& endpoint = config_->endpoints[configured(slot)];
-  if (!endpoint.is_resolved()) return text(slot);
-  return absl::StrCat(endpoint.text(), " (", text(slot), ")");
+  return is_resolved(slot) ? absl::StrCat(name(slot), " (", text(slot), ")") : text(slot);
 }
 
 std::shared_ptr<const EndpointSet> EndpointTable::endpoint_set() const {
@@ -136,6 +145,94 @@ bool EndpointTable::change(uint32_t slot, std::string_view address, EndpointMode
   return true;
 }
 
+// ---- Endpoints that operators add and remove ----
+
+absl::StatusOr<uint32_t> EndpointTable::add(const ResolvedEndpoint& endpoint, uint64_t now_ms,
+                                            absl::FunctionRef<void(uint32_t slot)> before_use) {
+  const std::lock_guard lock(change_mutex_);
+  size_t present = 0;
+  for (size_t i = first_added_; i < size_; ++i) {
+    if (slots_[i].state.present.load(std::memory_order_relaxed)) ++present;
+  }
+  if (present >= kMaxAdded || added_slots() == 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("upstream ", config_->name, " has ", present,
+                                                     " added endpoints, and may have no more: put them into the "
+                                                     "configuration and reload it, or remove one"));
+  }
+  Slot* const slot = find_place_for_added(endpoint.address);
+  if (!slot) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("upstream ", config_->name,
+                     " has no place for another endpoint until connections to endpoints "
+                     "that were removed have ended: try again later"));
+  }
+  const auto index = static_cast<uint32_t>(slot - slots_.get());
+  if (slot->address != endpoint.address) {
+    slot->state.health.reset_counters();
+    before_use(index);
+  } else {
+    slot->state.begin_anew(now_ms);
+    slot->changed_weight.store(0, std::memory_order_relaxed);
+  }
+  occupy(*slot, endpoint, now_ms);
+  renew_set();
+  note_health_change();
+  return index;
+}
+
+void EndpointTable::remove(uint32_t slot) {
+  SLUICE_CHECK(!is_resolved(slot));
+  const std::lock_guard lock(change_mutex_);
+  if (!slots_[slot].state.present.exchange(false, std::memory_order_relaxed)) return;
+  slots_[slot].left_at = generation() + 1;
+  renew_set();
+  note_health_change();
+}
+
+void EndpointTable::restore(uint32_t slot, uint64_t now_ms) {
+  SLUICE_CHECK(slot < fixed_);
+  const std::lock_guard lock(change_mutex_);
+  Slot& restored = slots_[slot];
+  if (restored.state.present.load(std::memory_order_relaxed)) return;
+  restored.state.begin_anew(now_ms);
+  restored.changed_weight.store(0, std::memory_order_relaxed);
+  restored.state.present.store(true, std::memory_order_release);
+  renew_set();
+  note_health_change();
+}
+
+std::optional<uint32_t> EndpointTable::find_removed(std::string_view address) const {
+  const std::lock_guard lock(change_mutex_);
+  for (uint32_t i = 0; i < fixed_; ++i) {
+    if (slots_[i].text == address && !slots_[i].state.present.load(std::memory_order_relaxed)) return i;
+  }
+  return std::nullopt;
+}
+
+std::vector<EndpointTable::Added> EndpointTable::added() const {
+  const std::lock_guard lock(change_mutex_);
+  std::vector<Added> all;
+  for (size_t i = first_added_; i < size_; ++i) {
+    const EndpointState& state = slots_[i].state;
+    if (!state.present.load(std::memory_order_relaxed) && state.active.load(std::memory_order_relaxed) == 0) continue;
+    all.push_back({static_cast<uint32_t>(i), slots_[i].text});
+  }
+  return all;
+}
+
+EndpointTable::Slot* EndpointTable::find_place_for_added(const config::Address& address) {
+  Slot* free = nullptr;
+  for (size_t i = first_added_; i < size_; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.state.present.load(std::memory_order_relaxed)) continue;
+    if (slot.address == address) return &slot;
+    if (!free && is_free(slot)) free = &slot;
+  }
+  return free;
+}
+
+// ---- Another configuration ----
+
 // While the old table is still in use, its resolver must not run.
 void EndpointTable::continue_from(const EndpointTable& old) {
   for (uint32_t i = 0; i < config_->endpoints.size(); ++i) {
@@ -145,6 +242,12 @@ void EndpointTable::continue_from(const EndpointTable& old) {
       if (same && old.config_->endpoints[was].is_resolved()) (void)replace(i, old.present_of(was));
     }
   }
+  continue_states(old);
+}
+
+void EndpointTable::continue_states(const EndpointTable& old) {
+  // An operator may change the old endpoints meanwhile.
+  const std::lock_guard lock(old.change_mutex_);
   const auto is_present = [](const Slot& slot) { return slot.state.present.load(std::memory_order_relaxed); };
   absl::flat_hash_map<std::string_view, const Slot*> known;
   for (size_t i = 0; i < old.size_; ++i) {

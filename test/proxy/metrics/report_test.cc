@@ -126,6 +126,34 @@ TEST_F(ReportTest, HealthWithChecks) {
   }
 }
 
+// An added endpoint has rows as long as it is there or has connections.
+TEST_F(ReportTest, AddedEndpoints) {
+  config::Config config;
+  config.admin.emplace();
+  config.upstreams.push_back({.name = "app"});
+  config.upstreams[0].endpoints = {{.address = config::Address::parse("127.0.0.1:1").value()}};
+  const size_t places = EndpointTable::added_slots(config);
+  std::vector<std::shared_ptr<UpstreamState>> upstreams;
+  upstreams.push_back(std::make_shared<UpstreamState>(config.upstreams[0], places));
+  std::vector<std::shared_ptr<WorkerCounters>> workers;
+  for (int i = 0; i < 2; ++i) workers.push_back(std::make_shared<WorkerCounters>(config));
+  const ResolvedEndpoint endpoint{config::Address::parse("127.0.0.1:2").value()};
+  const uint32_t slot = *upstreams[0]->changes().add(endpoint, {}, 0, [](uint32_t) {});
+  const uint32_t index = upstreams[0]->slots().configured(slot);
+  for (auto& worker : workers) worker->upstreams[0][index]->connected.add(4);
+  upstreams[0]->endpoint(slot).active = 3;
+  const std::string label = "{upstream=\"app\",endpoint=\"127.0.0.1:2\"}";
+  std::string stats = format_stats(config, {}, workers, upstreams);
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_total" + label + " 8\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_addresses{upstream=\"app\"} 2\n"));
+  upstreams[0]->changes().remove(slot, {});
+  stats = format_stats(config, {}, workers, upstreams);
+  EXPECT_THAT(stats, HasSubstr("sluice_endpoint_connections_active" + label + " 3\n"));
+  EXPECT_THAT(stats, HasSubstr("sluice_upstream_addresses{upstream=\"app\"} 1\n"));
+  upstreams[0]->endpoint(slot).active = 0;
+  EXPECT_THAT(format_stats(config, {}, workers, upstreams), Not(HasSubstr("127.0.0.1:2")));
+}
+
 // All addresses of a name are counted together; its present addresses are printed one by one.
 TEST_F(ReportTest, NamesAreOneEndpoint) {
   config::Config config;

@@ -44,6 +44,27 @@ TEST(GenerationTest, UnchangedPartsAreShared) {
   EXPECT_FALSE(second.has(*first.listeners[0]));
 }
 
+// Only an operator with an admin listener can add endpoints, so there are no places for them without one.
+TEST(GenerationTest, PlacesForAddedEndpoints) {
+  config::Config config = configuration();
+  const Generation without(config, 1);
+  EXPECT_EQ(without.upstreams[0]->slots().added_slots(), 0u);
+  config.admin.emplace();
+  const Generation with(config, without);
+  EXPECT_NE(with.upstreams[0], without.upstreams[0]);
+  EXPECT_EQ(with.upstreams[0]->slots().added_slots(), EndpointTable::kAddedSlots);
+  EXPECT_EQ(with.counters[0]->upstreams[0].size(), 2 + EndpointTable::kAddedSlots);
+  EXPECT_EQ(with.counters[0]->upstreams[0][1], without.counters[0]->upstreams[0][1]);
+  EXPECT_NE(with.counters[0]->balancers[0], without.counters[0]->balancers[0]);
+  const Generation same(config, with);
+  EXPECT_EQ(same.upstreams, with.upstreams);
+  EXPECT_EQ(same.counters[0]->upstreams[0], with.counters[0]->upstreams[0]) << "added endpoints go on counting";
+  config.admin.reset();
+  const Generation again(config, same);
+  EXPECT_EQ(again.upstreams[0]->size(), 2u);
+  EXPECT_EQ(again.counters[0]->upstreams[0].size(), 2u);
+}
+
 config::RateLimit rate_limit(const std::string& name, const std::string& rate) {
   return {.name = name, .rate = config::Rate::parse(rate).value()};
 }
