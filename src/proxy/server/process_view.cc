@@ -37,6 +37,7 @@ std::string format_counters(const ProcessView& view, const ControlCounters& cont
       if (config::names_otlp(log->file)) text += format_exported_log(view, i);
     }
   }
+  if (view.overload) text += format_overload(*view.overload);
   if (view.body_file) text += format_body_file(view.body_file->pool.stats());
   RunLog& run_log = RunLog::process();
   RunLogCounts counts{.dropped = run_log.lines_dropped(),
