@@ -1,14 +1,13 @@
-"""Overload: readers that pin more memory than the process may have, and more requests than a worker has time for. The proxy
-goes on, those pay that hold most, and all is as before once it is over."""
+"""Overload: readers that pin more memory than the process may have. The proxy goes on, those pay that hold most, and all is as
+before once it is over."""
 
-import subprocess
 import threading
 import time
 
 import harness
 import http_wire as wire
 from attack_support import crowd, pattern, respond
-from harness import MIB, SLOWNESS, need
+from harness import MIB, SLOWNESS
 
 # Beyond what the process has at rest.
 ROOM_MIB = 64
@@ -121,36 +120,6 @@ class Memory(harness.SluiceTest):
         self.proxy.wait_for(lambda s: s.total("overload_memory_level") == 0, 5, "the level")
         with wire.Http1Client(address) as again:
             self.assertTrue(again.get("/size/10").persistent)
-
-
-class Requests(harness.SluiceTest):
-
-    def test_requests_are_refused_by_priority(self):
-        """With a target of 1 ms, any load is too much."""
-        routes = [{"name": name, "match": {"path": {"exact": f"/{name}"}}, "priority": name, "respond": {"body": "fine"}}
-                  for name in ("high", "normal", "low")]
-        proxy = self.start({
-            "workers": 1, "shutdown_timeout": "3s", "overload": {"delay": {"target": "1ms", "interval": "10ms", "refuse": "normal"}},
-            "listeners": [{"name": "main", "address": "127.0.0.1:0", "http": {"routes": routes}}]})
-        seconds = 4 if SLOWNESS == 1 else 8
-        loads = [subprocess.Popen([need("h2load"), "-c", "16", "-m", "100", "-D", str(seconds), f"http://{proxy.address()[0]}:"
-                                   f"{proxy.port()}/{name}"], stdout=subprocess.PIPE, text=True) for name in ("high", "normal", "low")]
-        outputs = [load.communicate(timeout=60 * SLOWNESS)[0] for load in loads]
-        for output in outputs:
-            harness.print_note(next(line for line in output.splitlines() if line.startswith("status codes")))
-        high, normal, low = (int(output.split("status codes: ")[1].split(" 4xx, ")[1].split(" ")[0]) for output in outputs)
-        self.assertEqual(high, 0)
-        self.assertGreater(low, 0)
-        self.assertGreaterEqual(low, normal)
-        stats = proxy.stats()
-        refused = stats.total("http_requests_ended_total", reason="overload")
-        self.assertGreaterEqual(refused, low + normal)
-        # Some clients have left before they got the response.
-        self.assertLessEqual(refused, stats.total("overload_actions_total", action="refuse_request"))
-        self.assertIn("ms for their turn, longer than overload.delay.target (1ms): requests get 503 (overload)", proxy.stderr())
-        with wire.Http1Client(proxy.address()) as client:  # Once it is over, all are served.
-            time.sleep(0.5 * SLOWNESS)
-            self.assertEqual(client.get("/low").status, 200)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ constexpr Help kHelp[] = {
     {"overload_memory_limit_bytes", "What it is compared with: overload.memory.limit, or that of the cgroup."},
     {"overload_actions_total", "What was done against overload, by action."},
     {"overload_closed_bytes_total", "Bytes that the connections held which were closed because of overload."},
-    {"overload_delay_milliseconds", "How long the events of the worker that is most behind wait for their turn."},
+    {"overload_loop_delay", "Milliseconds that the events of the worker that is most behind wait for their turn."},
     {"overload_refused_percent", "Share of the requests of low priority that the same worker refuses."},
     {"http_connections_total", "Clients' HTTP connections, by version."},
     {"http_requests_total", "Requests whose head was read."},

@@ -381,7 +381,7 @@ void overload_lines(std::string& out, const Workers& workers) {
   }
   line(out, "overload_closed_bytes_total", "",
        sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.closed_bytes; }));
-  line(out, "overload_delay_milliseconds", "", delay_ms);
+  line(out, "overload_loop_delay", "", delay_ms);
   line(out, "overload_refused_percent", "", shed_percent);
 }
 
