@@ -137,10 +137,9 @@ void Exchange::stop_phase() {
   if (client_) body_.drop_held();
 }
 
-AuthorizerCall* Exchange::authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
-                                    AuthorizerCall::Caller& caller) {
-  AuthorizerCall* const call = AuthorizationRequest::begin(http_worker(), *listener_.upstreams[upstream],
-                                                           std::move(request), timeout_ms, caller);
+SideCall* Exchange::authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) {
+  SideCall* const call = AuthorizationRequest::begin(http_worker(), *listener_.upstreams[upstream], std::move(request),
+                                                     timeout_ms, caller);
   // The body waits at the client. A tunnel carries nothing before it is accepted.
   if (call && !request_ended_ && !tunnel_) body_.pause(true);
   return call;

@@ -35,9 +35,11 @@ class TraceExport final : public UpstreamRequest {
   void set_timeout(uint64_t ms);
 
  private:
+  friend HttpWorker;  // Destroys it.
   TraceExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t spans, Buffer&& body);
   ~TraceExport() = default;
 
+  HttpWorker& http_worker() const { return worker_; }
   // StreamReceiver
   void on_head(HttpStream&, Head&& head, bool end) override;
   void on_body(HttpStream&, Buffer&& body, bool end) override;

@@ -47,10 +47,10 @@ class ForwardAuthPhase final : public Phase {
   }
 
  private:
-  using Outcome = AuthorizerCall::Outcome;
+  using Outcome = SideCall::Outcome;
 
   // A request that waits for the authorizer.
-  struct Pending final : PhaseState, AuthorizerCall::Caller {
+  struct Pending final : PhaseState, SideCall::Caller {
     Pending(const Phase& owner, PhaseContext& waiting, ForwardAuthPhase& gate)
         : PhaseState(owner), exchange(waiting), phase(gate) {}
 
@@ -60,7 +60,7 @@ class ForwardAuthPhase final : public Phase {
       return early ? *std::exchange(early, std::nullopt) : PhaseResult::wait();
     }
 
-    void on_authorizer(Outcome outcome, Head& response, Buffer& bytes, std::string_view error) override {
+    void on_side_call(Outcome outcome, Head& response, Buffer& bytes, std::string_view error) override {
       const bool waits = std::exchange(call, nullptr) != nullptr;
       const PhaseResult result = outcome != Outcome::kResponse ? phase.failed(exchange, outcome, error)
                                  : response.status / 100 == 2  ? phase.admit(exchange, response)
@@ -85,7 +85,7 @@ class ForwardAuthPhase final : public Phase {
 
     PhaseContext& exchange;
     ForwardAuthPhase& phase;
-    AuthorizerCall* call = nullptr;    // Null once it is over.
+    SideCall* call = nullptr;    // Null once it is over.
     std::optional<PhaseResult> early;  // What came of it before authorize() returned.
     OtherResponse refusal;             // The response for the client.
   };

@@ -6,7 +6,7 @@
 #include "net/worker.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/http/message/head.h"
-#include "proxy/http/proxy/phases/authorizer_call.h"
+#include "proxy/http/proxy/phases/side_call.h"
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
@@ -70,8 +70,7 @@ class PhaseContext {
   [[nodiscard]] virtual PhaseResult collect(uint64_t most_bytes) = 0;
   /// Asks an upstream, with a request that has no body and whose scheme the upstream determines. Until there is a
   /// response, no more of the request's body is read from the client. Returns null if the caller was notified already.
-  virtual AuthorizerCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
-                                    AuthorizerCall::Caller& caller) = 0;
+  virtual SideCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) = 0;
   /// Compresses the body of the response from now on.
   virtual void compress_response(ContentCoding coding) = 0;
 
