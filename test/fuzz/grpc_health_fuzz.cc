@@ -23,7 +23,8 @@ std::string framed(std::string_view message) {
 }
 
 std::optional<ServingStatus> read(std::string_view body) {
-  return read_grpc_health_response(test::heap_buffer_of(body));
+  Buffer buffer = test::heap_buffer_of(body);
+  return read_grpc_health_response(buffer);
 }
 
 void check(std::string_view body, std::optional<ServingStatus> status) {
@@ -40,7 +41,8 @@ void check(std::string_view body, std::optional<ServingStatus> status) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const sluice::test::CutInput input = sluice::test::cut_input(data, size);
-  sluice::check(input.bytes, sluice::read_grpc_health_response(sluice::test::heap_buffer_of(input.bytes, input.cuts)));
+  sluice::Buffer buffer = sluice::test::heap_buffer_of(input.bytes, input.cuts);
+  sluice::check(input.bytes, sluice::read_grpc_health_response(buffer));
   // As a complete message: a mutation seldom gets the length right.
   const std::string framed = sluice::framed(input.bytes);
   sluice::check(framed, sluice::read(framed));

@@ -298,6 +298,10 @@ AccessWords access_words(const config::Http& http, const config::HttpRoute* rout
     words.lines.emplace_back("access", absl::StrCat("asks ", route->forward_auth->to, " for ",
                                                     route->forward_auth->path, "; assumed allowed here"));
   }
+  if (route && route->ext_authz) {
+    words.lines.emplace_back("access",
+                             absl::StrCat("asks ", route->ext_authz->to, " by ext_authz; assumed allowed here"));
+  }
   return words;
 }
 

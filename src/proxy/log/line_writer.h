@@ -23,9 +23,6 @@ struct LineLimits {
   static constexpr size_t kTime = sizeof("02/Jan/2026:03:04:05 +0000") - 1;
 };
 
-/// The size of the first character of a text that is not empty; 0 if it is not valid UTF-8 (RFC 3629 section 4).
-size_t utf8_bytes(std::string_view text);
-
 /// Appends to a line at a raw pointer. It does not check bounds: the caller provides room for the maximum sizes of
 /// everything that it writes.
 class LineWriter {

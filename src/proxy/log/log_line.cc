@@ -7,6 +7,7 @@
 #include <climits>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/common/utf8.h"
 #include "proxy/log/line_writer.h"
 
 namespace sluice {

@@ -19,6 +19,7 @@ const char* http_end_name(HttpEnd end) {
       "auth_refused",
       "auth_failed",
       "rate_limited",
+      "rate_limit_failed",
       "maintenance",
       "no_endpoint",
       "not_resolved",
@@ -44,6 +45,12 @@ const char* http_end_name(HttpEnd end) {
 const char* forward_auth_result_name(ForwardAuthResult result) {
   static constexpr const char* kNames[kForwardAuthResultCount] = {"allowed", "refused", "failed", "timeout",
                                                                   "cancelled"};
+  return kNames[static_cast<size_t>(result)];
+}
+
+const char* global_rate_limit_result_name(GlobalRateLimitResult result) {
+  static constexpr const char* kNames[kGlobalRateLimitResultCount] = {"ok", "over_limit", "error", "timeout",
+                                                                      "cancelled"};
   return kNames[static_cast<size_t>(result)];
 }
 

@@ -25,6 +25,7 @@ enum class HttpEnd : uint8_t {
   kAuthRefused,        ///< The authorizer (`forward_auth`) refused the request; the client got its response.
   kAuthFailed,         ///< The authorizer did not respond in time, or not properly. 503
   kRateLimited,        ///< A rate limit refused the request. 429
+  kRateLimitFailed,    ///< The service of global rate limits did not respond in time, or not properly. 503
   kMaintenance,        ///< The route is down for maintenance. 503
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
@@ -68,9 +69,9 @@ using ClaimCounters = std::array<Counter, kClaimCount>;
 /// The name of the header field; `request-id` for kRequestId, whose field name is configurable.
 const char* claim_name(Claim claim);
 
-/// What came of a request to an authorizer (`forward_auth`).
+/// What came of a request to an authorizer (`forward_auth`, `ext_authz`).
 enum class ForwardAuthResult : uint8_t {
-  kAllowed,    ///< 2xx.
+  kAllowed,    ///< 2xx; of a CheckResponse, the status OK.
   kRefused,    ///< Any other status.
   kFailed,     ///< No endpoint, a lost connection, or a response that is too large.
   kTimeout,    ///< No response in time.
@@ -78,6 +79,17 @@ enum class ForwardAuthResult : uint8_t {
 };
 inline constexpr int kForwardAuthResultCount = 5;
 const char* forward_auth_result_name(ForwardAuthResult result);
+
+/// What came of a call of the service of global rate limits.
+enum class GlobalRateLimitResult : uint8_t {
+  kOk,
+  kOverLimit,
+  kError,      ///< No endpoint, a lost connection, a status of gRPC other than OK, or no proper response.
+  kTimeout,    ///< No response in time.
+  kCancelled,  ///< The client's request ended first.
+};
+inline constexpr int kGlobalRateLimitResultCount = 5;
+const char* global_rate_limit_result_name(GlobalRateLimitResult result);
 
 /// Counters for bodies that are buffered.
 struct BodyFileCounters {
@@ -107,10 +119,11 @@ struct HttpCounters {
   BodyFileCounters body_file;
   std::array<Counter, kForwardAuthResultCount> forward_auth;  ///< Requests to authorizers, by result.
   Counter forward_auth_unchecked;                             ///< Requests that went on as `on_failure` is `allow`.
-  Counter trace_spans_exported;                               ///< Spans that the collector took.
-  Counter trace_spans_lost;                                   ///< Spans whose request to the collector failed.
-  Counter trace_spans_dropped;                                ///< Spans for which there was no room.
-  Http1Counters http1;  ///< Counts of the codecs, for the worker only; publish() copies them.
+  std::array<Counter, kGlobalRateLimitResultCount> global_rate_limits;  ///< Calls of the service, by result.
+  Counter trace_spans_exported;                                         ///< Spans that the collector took.
+  Counter trace_spans_lost;     ///< Spans whose request to the collector failed.
+  Counter trace_spans_dropped;  ///< Spans for which there was no room.
+  Http1Counters http1;          ///< Counts of the codecs, for the worker only; publish() copies them.
   Http2Counters http2;
   CodecCounters codecs;
 

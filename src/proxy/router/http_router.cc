@@ -57,6 +57,7 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
       target.shares.push_back({named(part.forward), weights += part.weight});
     }
     if (route.forward_auth) target.authorizer = named(route.forward_auth->to);
+    if (route.ext_authz) target.authorizer = named(route.ext_authz->to);
     if (route.mirror) target.mirror = named(route.mirror->to);
     targets_.push_back(std::move(target));
     const config::HttpMatch* match = route.match ? &*route.match : nullptr;

@@ -29,7 +29,7 @@ struct HttpTarget {
   config::Snapshot<config::HttpRoute> route;
   std::vector<Share> shares;    ///< If the route splits its requests.
   uint32_t mirror = kNone;      ///< Index of the upstream that gets copies.
-  uint32_t authorizer = kNone;  ///< Index of the upstream of `forward_auth`.
+  uint32_t authorizer = kNone;  ///< Index of the upstream of `forward_auth` or `ext_authz`.
 
   /// Whether requests are forwarded to an upstream.
   bool forwards() const { return upstream != kNone || !shares.empty(); }

@@ -278,6 +278,11 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   if (const uint64_t n = member(&HttpCounters::forward_auth_unchecked)) {
     line(out, "http_forward_auth_unchecked_total", label, n);
   }
+  for (size_t i = 0; i < kGlobalRateLimitResultCount; ++i) {
+    const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.global_rate_limits[i]; });
+    const char* const result = global_rate_limit_result_name(static_cast<GlobalRateLimitResult>(i));
+    if (n) line(out, "http_global_rate_limit_total", absl::StrCat(label, ",result=\"", result, "\""), n);
+  }
   if (listener.http->tracing) {
     line(out, "http_trace_spans_exported_total", label, member(&HttpCounters::trace_spans_exported));
     line(out, "http_trace_spans_lost_total", label, member(&HttpCounters::trace_spans_lost));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "proxy/log/line_writer.h"
+#include "proxy/common/utf8.h"
 
 namespace sluice {
 
@@ -31,10 +31,10 @@ void write_attribute(ProtoWriter& out, uint32_t field, const OtlpAttribute& attr
   const std::string_view text = valid_text(attribute.text, room);
   const auto number = static_cast<uint64_t>(attribute.number);
   const size_t value_bytes = attribute.is_number ? 1 + varint_size(number) : 1 + varint_size(text.size()) + text.size();
-  out.begin_message(
+  out.begin_sized(
       field, 1 + varint_size(attribute.key.size()) + attribute.key.size() + 1 + varint_size(value_bytes) + value_bytes);
   out.text(1, attribute.key);
-  out.begin_message(2, value_bytes);
+  out.begin_sized(2, value_bytes);
   attribute.is_number ? out.number(3, number) : out.text(1, text);
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "proxy/tracing/proto_writer.h"
+#include "proxy/common/proto_writer.h"
 
 namespace sluice {
 

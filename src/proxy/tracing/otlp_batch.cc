@@ -30,7 +30,7 @@ bool OtlpBatch::add_record(ChunkPool& pool, const Record& record) {
   if (!body.ok()) return false;
   std::array<char, 1 + kMaxLength> front;
   ProtoWriter head(front);
-  head.begin_message(kRecordField, body.written().size());
+  head.begin_sized(kRecordField, body.written().size());
   const std::string_view prefix = head.written();
   char* const start = room.data() + 1 + kMaxLength - prefix.size();
   std::copy(prefix.begin(), prefix.end(), start);
@@ -61,9 +61,9 @@ Buffer OtlpBatch::take(ChunkPool& pool, std::string_view service) {
   const size_t scope_bytes = kScope.size() + records.size();
   std::array<char, 3 * kMaxOtlpText> room;
   ProtoWriter head(room);
-  head.begin_message(1, 1 + varint_size(resource_bytes) + resource_bytes + 1 + varint_size(scope_bytes) + scope_bytes);
+  head.begin_sized(1, 1 + varint_size(resource_bytes) + resource_bytes + 1 + varint_size(scope_bytes) + scope_bytes);
   head.text(1, resource.written());
-  head.begin_message(2, scope_bytes);
+  head.begin_sized(2, scope_bytes);
   SLUICE_CHECK(head.ok());
   Buffer body;
   if (!body.append_copy(pool, head.written()) || !body.append_copy(pool, kScope)) return {};

@@ -5,9 +5,9 @@
 namespace sluice {
 
 void write_record(ProtoWriter& out, const Span& span) {
-  out.id(1, span.trace_id);
-  out.id(2, span.id);
-  if (!span.parent_id.empty()) out.id(4, span.parent_id);
+  out.hex(1, span.trace_id);
+  out.hex(2, span.id);
+  if (!span.parent_id.empty()) out.hex(4, span.parent_id);
   std::array<char, kMaxOtlpText> name;
   out.text(5, valid_text(span.name, name));
   out.number(6, static_cast<uint8_t>(span.kind));
@@ -16,7 +16,7 @@ void write_record(ProtoWriter& out, const Span& span) {
   for (const OtlpAttribute& each : span.attributes) write_attribute(out, 9, each);
   if (!span.failed) return;
   constexpr uint64_t kStatusError = 2;  // Status { code = 3 }
-  out.begin_message(15, 2);
+  out.begin_sized(15, 2);
   out.number(3, kStatusError);
 }
 

@@ -139,6 +139,18 @@ upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, endpoints: [ 1.2.
   EXPECT_EQ(text.find("x-user: me"), std::string::npos) << text;
 }
 
+TEST(Explain, AuthorizersByGrpc) {
+  const std::string text = explained({.url = "http://a.test/"}, R"(
+listeners:
+  - name: a
+    address: 0.0.0.0:80
+    http:
+      routes: [ { forward: u, ext_authz: { to: v } } ]
+upstreams: [ { name: u, endpoints: [ 1.2.3.4:5 ] }, { name: v, protocol: http2, endpoints: [ 1.2.3.5:5 ] } ]
+)");
+  EXPECT_NE(text.find("access      asks v by ext_authz; assumed allowed here\n"), std::string::npos) << text;
+}
+
 // Defect: a client's field was shown as forwarded where another route makes it from the peer.
 TEST(Explain, FieldsThatClientsMayNotSet) {
   const std::string text = explained({.url = "http://a.test/", .fields = {{"x-who", "me"}, {"x-else", "kept"}}}, R"(

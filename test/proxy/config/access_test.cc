@@ -167,5 +167,33 @@ TEST(LoaderAccess, RoundTrip) {
   EXPECT_EQ(*again, *config);
 }
 
+TEST(LoaderAccess, ExtAuthz) {
+  const auto asks = [](std::string_view keys, std::string_view upstream = "protocol: http2") {
+    return errors_of(
+        absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: { routes: [ { forward: web, ", keys,
+                     " } ] } } ]\nupstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ] }, { name: authz, ", upstream,
+                     ", endpoints: [ 127.0.0.1:9001 ] } ]\n"));
+  };
+  EXPECT_EQ(asks("ext_authz: { to: authz, timeout: 1s, on_failure: allow }"), "");
+  EXPECT_NE(asks("ext_authz: {}"), "");
+  EXPECT_NE(asks("ext_authz: { to: authz, timeout: 0s }"), "");
+  EXPECT_EQ(asks("ext_authz: { to: authz }", "protocol: http1"),
+            "f:1:98: listeners[0].http.routes[0].ext_authz.to: upstream \"authz\" gets calls of gRPC: give it "
+            "`protocol: http2`");
+  EXPECT_EQ(asks("ext_authz: { to: authz }, forward_auth: { to: web, path: /a }"),
+            "f:1:66: listeners[0].http.routes[0]: `forward_auth` and `ext_authz` exclude each other");
+}
+
+TEST(LoaderAccess, PrintsExtAuthz) {
+  const std::string text = with_route("ext_authz: { to: web, timeout: 3s, on_failure: allow }, forward: web");
+  const std::string with_http2 =
+      text.substr(0, text.rfind("endpoints")) + "protocol: http2, " + text.substr(text.rfind("endpoints"));
+  const absl::StatusOr<Config> config = load_text(with_http2, "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const absl::StatusOr<Config> again = load_text(print_config(*config), "printed");
+  ASSERT_TRUE(again.ok()) << again.status() << print_config(*config);
+  EXPECT_EQ(*again, *config);
+}
+
 }  // namespace
 }  // namespace sluice::config

@@ -458,7 +458,7 @@ upstreams:
                                                       .timeout = std::chrono::seconds(45),
                                                       .request_headers = {*FieldName::parse("x-m")},
                                                       .response_headers = {*FieldName::parse("x-n")},
-                                                      .on_failure = OnAuthFailure::kAllow}));
+                                                      .on_failure = OnFailure::kAllow}));
   EXPECT_EQ(http.routes[4].rate_limits, std::vector<std::string>{"all"});
   EXPECT_EQ(http.rate_limits, std::vector<std::string>{"some"});
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));

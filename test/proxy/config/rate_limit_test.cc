@@ -126,5 +126,73 @@ TEST(LoaderRateLimits, WhatCountsTheSame) {
   EXPECT_FALSE(limit.counts_as(other));
 }
 
+// Line 2 has the keys of `http`, line 3 those of its route.
+std::string with_service(std::string_view http, std::string_view route) {
+  return absl::StrCat("listeners: [ { name: a, address: 0.0.0.0:80, http: {\n", http, "\nroutes: [ { forward: web, ",
+                      route,
+                      " } ] } } ]\nupstreams: [ { name: web, endpoints: [ 127.0.0.1:9000 ] }, { name: rl, "
+                      "protocol: http2, endpoints: [ 127.0.0.1:9001 ] } ]\n");
+}
+
+std::string service_errors(std::string_view http, std::string_view route = "") {
+  const absl::StatusOr<Config> config = load_text(with_service(http, route), "f");
+  return config.ok() ? "" : std::string(config.status().message());
+}
+
+TEST(LoaderGlobalRateLimits, Values) {
+  const auto with = [](std::string_view entries) {
+    return service_errors(
+        absl::StrCat("global_rate_limits: { to: rl, domain: edge, descriptors: [ { entries: [ ", entries, " ] } ] },"));
+  };
+  EXPECT_EQ(with("{ source: true }, { route: true, key: r }, { host: true }, { header: X-Key }, { cookie: c }, "
+                 "{ value: v, key: k }"),
+            "");
+  const std::string at = "f:2:68: listeners[0].http.global_rate_limits.descriptors[0].entries[0]";
+  const std::string one = at +
+                          ": expected exactly one of `source`, `route`, `host`, `sni`, `peer`, `header`, "
+                          "`cookie`, `jwt_claim` and `value`";
+  EXPECT_EQ(with("{ key: k }"), one);
+  EXPECT_EQ(with("{ source: true, host: true }"), one);
+  for (const char* const entry : {"{ sni: true }", "{ peer: true }", "{ jwt_claim: sub }", "{ cookie: 'a b' }"}) {
+    EXPECT_NE(with(entry), "") << entry;
+  }
+  EXPECT_NE(
+      service_errors("global_rate_limits: { to: rl, domain: '', descriptors: [ { entries: [ { host: true } ] } ] },"),
+      "");
+  EXPECT_NE(
+      service_errors("global_rate_limits: { to: web, domain: a, descriptors: [ { entries: [ { host: true } ] } ] },")
+          .find("gets calls of gRPC: give it `protocol: http2`"),
+      std::string::npos);
+}
+
+TEST(LoaderGlobalRateLimits, DescriptorsAndTheirService) {
+  const std::string_view service = "global_rate_limits: { to: rl, domain: edge },";
+  const std::string_view descriptors = "rate_limit_descriptors: [ { entries: [ { source: true } ] } ]";
+  EXPECT_EQ(service_errors(service, descriptors), "");
+  EXPECT_NE(service_errors(service).find("requests without a descriptor are not counted"), std::string::npos);
+  EXPECT_NE(service_errors("", descriptors).find("needs `global_rate_limits` in the listener's `http`"),
+            std::string::npos);
+  const std::string_view claim =
+      "rate_limit_descriptors: [ { entries: [ { jwt_claim: sub } ] } ], auth: { jwt: { jwks_file: /k, audience: a, "
+      "issuer: b, claims: [ { claim: sub, header: x-sub } ] } }";
+  EXPECT_EQ(service_errors(service, claim), "");
+}
+
+TEST(LoaderGlobalRateLimits, Printed) {
+  const std::string text = with_service(
+      "global_rate_limits: { to: rl, domain: edge, timeout: 7ms, on_failure: refuse, descriptors: [ { entries: [ "
+      "{ source: true, key: ip }, { header: x-a } ] } ] },",
+      "rate_limit_descriptors: [ { entries: [ { value: v } ] } ]");
+  const absl::StatusOr<Config> config = load_text(text, "f");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const absl::StatusOr<Config> again = load_text(print_config(*config), "printed");
+  ASSERT_TRUE(again.ok()) << again.status() << print_config(*config);
+  EXPECT_EQ(*again, *config);
+  const GlobalRateLimits& limits = *config->listeners[0].http->global_rate_limits;
+  EXPECT_EQ(limits.timeout, std::chrono::milliseconds(7));
+  EXPECT_EQ(limits.on_failure, OnFailure::kRefuse);
+  EXPECT_EQ(limits.descriptors[0].entries[0].key, "ip");
+}
+
 }  // namespace
 }  // namespace sluice::config

@@ -51,7 +51,7 @@ struct EnumWords<ForwardedFor> {
   static constexpr std::string_view kWords[] = {"append", "replace", "off"};
 };
 template <>
-struct EnumWords<OnAuthFailure> {
+struct EnumWords<OnFailure> {
   static constexpr std::string_view kWords[] = {"refuse", "allow"};
 };
 template <>

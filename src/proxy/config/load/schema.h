@@ -256,19 +256,6 @@ void describe(V& v, Reload& r) {
 }
 
 template <class V>
-void describe(V& v, RateKey& k) {
-  v.field("source", k.source, "The client's IPv4 address or IPv6 /64.");
-  v.field("route", k.route, "The route, with its listener.");
-  v.field("host", k.host, "The host.");
-  v.field("sni", k.sni, "The server name that a TLS client sent.");
-  v.field("peer", k.peer, "The identity that the client has authenticated as: see `target_identities`.");
-  v.field("header", k.header, "The value of the first header field of this name.", {.omit_empty = true});
-  v.field("cookie", k.cookie, "The value of the first cookie of this name.", {.omit_empty = true});
-  v.field("jwt_claim", k.jwt_claim, "A claim of the client's token that the route's `auth.jwt.claims` lists.",
-          {.omit_empty = true});
-}
-
-template <class V>
 void describe(V& v, RateLimit& r) {
   v.field("name", r.name, "Name by which listeners and routes refer to it, in counters and in responses.",
           {.required = true});

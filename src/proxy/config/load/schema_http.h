@@ -97,6 +97,48 @@ void describe(V& v, Maintenance& m) {
 inline std::string_view instead_of_word(const Maintenance&) { return "{ file: PATH }"; }
 
 template <class V>
+void describe(V& v, RateKey& k) {
+  v.field("source", k.source, "The client's IPv4 address or IPv6 /64.");
+  v.field("route", k.route, "The route, with its listener.");
+  v.field("host", k.host, "The host.");
+  v.field("sni", k.sni, "The server name that a TLS client sent.");
+  v.field("peer", k.peer, "The identity that the client has authenticated as: see `target_identities`.");
+  v.field("header", k.header, "The value of the first header field of this name.", {.omit_empty = true});
+  v.field("cookie", k.cookie, "The value of the first cookie of this name.", {.omit_empty = true});
+  v.field("jwt_claim", k.jwt_claim, "A claim of the client's token that the route's `auth.jwt.claims` lists.",
+          {.omit_empty = true});
+}
+
+template <class V>
+void describe(V& v, RateEntry& e) {
+  describe(v, static_cast<RateKey&>(e));
+  v.field("value", e.value, "The same text for all requests.", {.omit_empty = true});
+  v.field("key", e.key, "The entry's key for the service.",
+          {.omit_empty = true, .default_text = "see docs/guides/rate-limits.md"});
+}
+
+template <class V>
+void describe(V& v, RateDescriptor& d) {
+  v.field("entries", d.entries,
+          "Its entries, in the order in which the service's limits nest. Each has one member beside `key`.",
+          {.required = true, .min = 1});
+}
+
+inline std::string_view instead_of_word(const RateDescriptor&) { return "{ entries: [ { source: true } ] }"; }
+
+template <class V>
+void describe(V& v, GlobalRateLimits& g) {
+  constexpr uint64_t kMaxTimeoutMs = 600'000;
+  v.field("to", g.to, "Name of the upstream: the service.", {.required = true});
+  v.field("domain", g.domain, "The domain of its limits.", {.required = true});
+  v.field("timeout", g.timeout, "How long it may take to respond.", {.min = 1, .max = kMaxTimeoutMs});
+  v.field("on_failure", g.on_failure,
+          "What becomes of a request if it does not respond in time, or not properly: `allow` or `refuse` (503).");
+  v.field("descriptors", g.descriptors, "What it counts requests by. All descriptors of a request go in one call.",
+          {.omit_empty = true, .min = 1});
+}
+
+template <class V>
 void describe(V& v, ForwardAuth& f) {
   constexpr uint64_t kMaxTimeoutMs = 600'000;
   v.field("to", f.to, "Name of the upstream: the authorizer.", {.required = true});
@@ -111,6 +153,15 @@ void describe(V& v, ForwardAuth& f) {
           "Fields of its 2xx response that upstreams get. They are removed from what clients send.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("on_failure", f.on_failure,
+          "What becomes of a request if it does not respond in time, or not properly: `refuse` (503) or `allow`.");
+}
+
+template <class V>
+void describe(V& v, ExtAuthz& e) {
+  constexpr uint64_t kMaxTimeoutMs = 600'000;
+  v.field("to", e.to, "Name of the upstream, of `protocol: http2`: the authorizer.", {.required = true});
+  v.field("timeout", e.timeout, "How long it may take to respond.", {.min = 1, .max = kMaxTimeoutMs});
+  v.field("on_failure", e.on_failure,
           "What becomes of a request if it does not respond in time, or not properly: `refuse` (503) or `allow`.");
 }
 
@@ -337,6 +388,9 @@ void describe(V& v, HttpRoute& r) {
   v.field("rate_limits", r.rate_limits,
           "Names of `rate_limits`, all of which must admit a request, after the listener's.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("rate_limit_descriptors", r.rate_limit_descriptors,
+          "What the service of the listener's `global_rate_limits` counts these requests by, too.",
+          {.omit_empty = true, .min = 1});
   v.field("priority", r.priority,
           "Which requests get 503 first while a worker is overloaded: those of `low` routes, then, with "
           "`overload.delay.refuse: normal`, those of `normal` ones, never those of `high` ones.");
@@ -344,6 +398,9 @@ void describe(V& v, HttpRoute& r) {
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
   v.field("forward_auth", r.forward_auth,
           "External authorization: another server decides by HTTP whether a request may go on.", {.omit_empty = true});
+  v.field("ext_authz", r.ext_authz,
+          "External authorization by gRPC, with Envoy's protocol (`envoy.service.auth.v3`), instead of `forward_auth`.",
+          {.omit_empty = true});
   v.field("cors", r.cors, "Which pages from other origins may use the responses.", {.omit_empty = true});
   v.field("request_timeout", r.request_timeout, "Overrides the listener's `request_timeout`.", {.omit_empty = true});
   v.field("stream_idle_timeout", r.stream_idle_timeout, "Overrides the listener's `stream_idle_timeout`.",
@@ -456,6 +513,9 @@ void describe(V& v, Http& h) {
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("rate_limits", h.rate_limits, "Names of `rate_limits`, all of which must admit a request.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("global_rate_limits", h.global_rate_limits,
+          "Limits that a service counts for all proxies, with Envoy's protocol (`envoy.service.ratelimit.v3`).",
+          {.omit_empty = true});
   v.field("compression", h.compression, "Compresses responses.", {.omit_empty = true});
   v.field("errors", h.errors, "Bodies of this proxy's own error responses, by status.", {.omit_empty = true, .min = 1});
   v.field("via", h.via, "Name of this proxy in Via, in requests and responses; empty: no Via.");

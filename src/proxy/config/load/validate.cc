@@ -261,6 +261,7 @@ class Checker {
     }
     check_error_pages(http, path, report_);
     check_collector(http.access_log, path + ".access_log.file");
+    if (http.global_rate_limits) check_grpc_forward(http.global_rate_limits->to, path + ".global_rate_limits.to");
     if (http.tracing) {
       check_http_forward(http.tracing->to, path + ".tracing.to");
       check_tracing(http, path + ".tracing", report_);
@@ -289,6 +290,10 @@ class Checker {
       check_http_forward(route.split[i].forward, item_path(path + ".split", i) + ".forward");
     }
     if (route.forward_auth) check_http_forward(route.forward_auth->to, path + ".forward_auth.to");
+    if (route.ext_authz) {
+      check_grpc_forward(route.ext_authz->to, path + ".ext_authz.to");
+      if (route.forward_auth) report_.error(path, "`forward_auth` and `ext_authz` exclude each other");
+    }
     if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
   }
 
@@ -371,6 +376,15 @@ class Checker {
                                        " has `protocol: tcp`: give it http1 or http2 to send it requests"));
     }
     http_forwards_.emplace(static_cast<size_t>(upstream - config_.upstreams.begin()), path);
+  }
+
+  // Calls of gRPC go to it.
+  void check_grpc_forward(std::string_view name, const std::string& path) {
+    check_http_forward(name, path);
+    const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
+                                       [&](const Upstream& u) { return u.name == name; });
+    if (upstream == config_.upstreams.end() || upstream->protocol == Protocol::kHttp2) return;
+    report_.error(path, absl::StrCat("upstream ", in_quotes(name), " gets calls of gRPC: give it `protocol: http2`"));
   }
 
   // A place in the lists of addresses: the index of a listener, and of one of its addresses.

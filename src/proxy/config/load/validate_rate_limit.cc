@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/validate_http.h"
@@ -56,6 +57,7 @@ class RateLimitChecker {
                });
     if (!listener.http) return;
     const std::string http_path = path + ".http";
+    check_global(*listener.http, listener, http_path);
     check_requests(listener.http->rate_limits, listener, nullptr, http_path + ".rate_limits");
     for (size_t i = 0; i < listener.http->routes.size(); ++i) {
       const HttpRoute& route = listener.http->routes[i];
@@ -70,9 +72,7 @@ class RateLimitChecker {
       if (key.sni && !listener.tls) {
         report_.error(place, absl::StrCat(in_quotes(limit.name), " counts by `sni`, which needs `tls` here"));
       }
-      const bool proven =
-          listener.alts || (listener.tls && listener.tls->client_certificate != ClientCertificate::kOff);
-      if (key.peer && !proven) {
+      if (key.peer && !proves(listener)) {
         report_.error(place, absl::StrCat(in_quotes(limit.name),
                                           " counts by `peer`, which needs `alts`, or `tls` with `client_certificate`"));
       }
@@ -81,6 +81,67 @@ class RateLimitChecker {
                                           "`auth.jwt.claims` lists ", in_quotes(key.jwt_claim)));
       }
     });
+  }
+
+  void check_global(const Http& http, const Listener& listener, const std::string& path) {
+    const auto& global = http.global_rate_limits;
+    bool described = false;
+    if (global) {
+      const bool printable = std::all_of(global->domain.begin(), global->domain.end(), absl::ascii_isprint);
+      if (global->domain.empty() || !printable || global->domain.find_first_of("\"\\") != std::string::npos) {
+        report_.error(path + ".global_rate_limits.domain",
+                      "expected printable ASCII without quotes and backslashes, such as edge");
+      }
+      described = !global->descriptors.empty();
+      check_descriptors(global->descriptors, listener, nullptr, path + ".global_rate_limits.descriptors");
+    }
+    for (size_t i = 0; i < http.routes.size(); ++i) {
+      const HttpRoute& route = http.routes[i];
+      if (route.rate_limit_descriptors.empty()) continue;
+      const std::string place = item_path(path + ".routes", i) + ".rate_limit_descriptors";
+      if (!global) report_.error(place, "needs `global_rate_limits` in the listener's `http`, with the service");
+      described = true;
+      check_descriptors(route.rate_limit_descriptors, listener, &route, place);
+    }
+    if (global && !described) {
+      report_.error(path + ".global_rate_limits",
+                    "expected `descriptors: [ { entries: [ { source: true } ] } ]`, or `rate_limit_descriptors` in a "
+                    "route: requests without a descriptor are not counted");
+    }
+  }
+
+  void check_descriptors(const std::vector<RateDescriptor>& descriptors, const Listener& listener,
+                         const HttpRoute* route, const std::string& path) {
+    for (size_t i = 0; i < descriptors.size(); ++i) {
+      for (size_t j = 0; j < descriptors[i].entries.size(); ++j) {
+        check_entry(descriptors[i].entries[j], listener, route, item_path(item_path(path, i) + ".entries", j));
+      }
+    }
+  }
+
+  void check_entry(const RateEntry& entry, const Listener& listener, const HttpRoute* route, const std::string& path) {
+    const int members = int{entry.source} + int{entry.route} + int{entry.host} + int{entry.sni} + int{entry.peer} +
+                        int{!entry.header.text().empty()} + int{!entry.cookie.empty()} + int{!entry.jwt_claim.empty()} +
+                        int{!entry.value.empty()};
+    if (members != 1) {
+      report_.error(path,
+                    "expected exactly one of `source`, `route`, `host`, `sni`, `peer`, `header`, `cookie`, "
+                    "`jwt_claim` and `value`");
+    }
+    check_cookie_name(entry.cookie, path + ".cookie", report_);
+    if (entry.sni && !listener.tls) report_.error(path + ".sni", "needs `tls` at the listener");
+    if (entry.peer && !proves(listener)) {
+      report_.error(path + ".peer", "needs `alts`, or `tls` with `client_certificate`");
+    }
+    if (!entry.jwt_claim.empty() && !has_claim(route, entry.jwt_claim)) {
+      report_.error(path + ".jwt_claim",
+                    absl::StrCat("use it in `rate_limit_descriptors` of routes whose `auth.jwt.claims` lists ",
+                                 in_quotes(entry.jwt_claim)));
+    }
+  }
+
+  static bool proves(const Listener& listener) {
+    return listener.alts || (listener.tls && listener.tls->client_certificate != ClientCertificate::kOff);
   }
 
   static bool has_claim(const HttpRoute* route, std::string_view claim) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/config/model/field_name.h"
+#include "proxy/config/model/on_failure.h"
 #include "proxy/config/model/units.h"
 
 namespace sluice::config {
@@ -51,9 +52,6 @@ struct Auth {
   bool operator==(const Auth&) const = default;
 };
 
-/// What becomes of a request that an authorizer could not judge.
-enum class OnAuthFailure : uint8_t { kRefuse, kAllow };
-
 /// External authorization: another server decides about each request before it goes on.
 struct ForwardAuth {
   std::string to;    ///< Name of the upstream: the authorizer.
@@ -62,9 +60,18 @@ struct ForwardAuth {
   Duration timeout = std::chrono::seconds(5);
   std::vector<FieldName> request_headers;   ///< Of the client, for the authorizer; empty: all that describe the client.
   std::vector<FieldName> response_headers;  ///< Of its response, for the upstream; removed from the client's request.
-  OnAuthFailure on_failure = OnAuthFailure::kRefuse;
+  OnFailure on_failure = OnFailure::kRefuse;
 
   bool operator==(const ForwardAuth&) const = default;
+};
+
+/// External authorization by gRPC, by Envoy's service envoy.service.auth.v3.Authorization.
+struct ExtAuthz {
+  std::string to;  ///< Name of the upstream: the authorizer.
+  Duration timeout = std::chrono::milliseconds(200);
+  OnFailure on_failure = OnFailure::kRefuse;
+
+  bool operator==(const ExtAuthz&) const = default;
 };
 
 /// Which pages from other origins may use the responses (the Fetch standard's CORS protocol).

@@ -237,10 +237,12 @@ struct HttpRoute {
   std::optional<Rewrite> rewrite;        ///< Of the forwarded request.
   std::vector<Cidr> allow, deny;         ///< As in Http; both levels apply.
   std::vector<std::string> rate_limits;  ///< As in Http; both levels apply.
+  std::vector<RateDescriptor> rate_limit_descriptors;  ///< For Http::global_rate_limits, after those there.
   Priority priority = Priority::kNormal;  ///< While a worker is overloaded. `readiness` routes count as high.
   std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
   std::optional<ForwardAuth> forward_auth;  ///< Asked after `auth`.
+  std::optional<ExtAuthz> ext_authz;        ///< Asked after `auth`, instead of `forward_auth`.
   std::optional<Cors> cors;
   std::optional<Duration> request_timeout, stream_idle_timeout;  ///< Override those of Http.
   std::optional<Duration> response_timeout;                      ///< Overrides that of Upstream.
@@ -358,6 +360,7 @@ struct Http {
   std::vector<Cidr> allow;               ///< Client addresses that are allowed; others get 403. Empty: all.
   std::vector<Cidr> deny;                ///< Client addresses that get 403. Checked before `allow`.
   std::vector<std::string> rate_limits;  ///< Names of rate limits, all of which must admit a request.
+  std::optional<GlobalRateLimits> global_rate_limits;
   std::optional<Compression> compression;
   std::vector<ErrorBody> errors;  ///< The first entry with the response's status applies.
   std::string via = "sluice";     ///< Name added to Via in requests and responses. Empty: no Via.

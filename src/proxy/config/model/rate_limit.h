@@ -1,13 +1,16 @@
 // Limits on the rate of requests and of new connections.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/config/model/field_name.h"
+#include "proxy/config/model/on_failure.h"
 #include "proxy/config/model/units.h"
 
 namespace sluice::config {
@@ -46,6 +49,33 @@ struct RateKey {
   std::string jwt_claim;  ///< The claim of the client's token; see JwtAuth::claims.
 
   bool operator==(const RateKey&) const = default;
+};
+
+/// An entry of a descriptor: one member of RateKey, or `value`.
+struct RateEntry : RateKey {
+  std::string value;  ///< The same for all requests.
+  std::string key;    ///< Its key for the service; empty: see docs/guides/rate-limits.md.
+
+  bool operator==(const RateEntry&) const = default;
+};
+
+/// What the service of global rate limits counts together: requests with the same values of all entries. A request that
+/// lacks one of them has no such descriptor.
+struct RateDescriptor {
+  std::vector<RateEntry> entries;
+
+  bool operator==(const RateDescriptor&) const = default;
+};
+
+/// Limits that a service counts for all proxies: Envoy's envoy.service.ratelimit.v3.RateLimitService.
+struct GlobalRateLimits {
+  std::string to;      ///< Name of the upstream: the service.
+  std::string domain;  ///< Which of the service's limits apply.
+  Duration timeout = std::chrono::milliseconds(20);
+  OnFailure on_failure = OnFailure::kAllow;
+  std::vector<RateDescriptor> descriptors;  ///< Of all requests, before those of their route.
+
+  bool operator==(const GlobalRateLimits&) const = default;
 };
 
 /// A limit by GCRA (ITU-T I.371), which listeners and routes name. What it counts is shared by all that name it.

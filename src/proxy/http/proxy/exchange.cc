@@ -157,8 +157,7 @@ void Exchange::settle() {
   if (!client_ && !upstream_) retire();
 }
 
-// The end: nothing calls the exchange from now on. Those who called it may still be at work, so it is destroyed at the
-// end of the turn.
+// The end: nothing calls the exchange from now on.
 void Exchange::retire() {
   if (over_) return;
   over_ = true;
@@ -168,14 +167,7 @@ void Exchange::retire() {
   response_.stop();
   request_.clear();
   body_.clear();
-  loop_.defer(
-      [](void* self) {
-        auto* const exchange = static_cast<Exchange*>(self);
-        HttpWorker& worker = exchange->http_worker();
-        exchange->~Exchange();
-        worker.exchange_memory().give(exchange);
-      },
-      this);
+  http_worker().end_with_turn(*this);
 }
 
 RequestLatencies& Exchange::latencies() const {

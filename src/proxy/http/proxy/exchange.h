@@ -45,6 +45,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void on_hedge_response(Head&& head, bool end) override;
 
  private:
+  friend HttpWorker;  // Destroys it.
   using Deadline = RequestDeadlines::Deadline;
 
   Exchange(HttpSession& session, HttpStream& client);
@@ -82,8 +83,10 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void resume(const PhaseResult& result) override;
   void mirror(uint32_t upstream) override;
   PhaseResult collect(uint64_t most_bytes) override;
-  AuthorizerCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
-                            AuthorizerCall::Caller& caller) override;
+  SideCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) override;
+  SideCall* call_grpc(uint32_t upstream, std::string_view path, std::string_view message, uint64_t timeout_ms,
+                      SideCall::Caller& caller) override;
+  PeerAddress local_address() const override;
   void compress_response(ContentCoding coding) override { response_.compress(coding); }
   // RequestContext
   void on_request_moved() override;
@@ -97,6 +100,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   [[nodiscard]] bool run_phases();
   [[nodiscard]] bool obey(const PhaseResult& result);
   void stop_phase();
+  SideCall* await(SideCall* call);
   [[nodiscard]] bool begin_forwarding();
   bool is_body_too_large(uint64_t bytes) const;
   void find_deadline();

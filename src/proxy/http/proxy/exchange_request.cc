@@ -13,6 +13,7 @@
 #include "proxy/http/proxy/authorization_request.h"
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/forward_head.h"
+#include "proxy/http/proxy/grpc_call.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
@@ -134,7 +135,7 @@ void Exchange::resume(const PhaseResult& result) {
   phase_waits_ = false;
   note_activity();
   deadlines_.request_ms = deadlines_.active_ms;  // The client may have been paused.
-  if (result.kind != PhaseResult::Kind::kContinue || !target_->forwards()) body_.drop_held();
+  if (result.kind != PhaseResult::Kind::kContinue || !target_ || !target_->forwards()) body_.drop_held();
   if (obey(result)) advance();
 }
 
@@ -146,14 +147,23 @@ void Exchange::stop_phase() {
   if (client_) body_.drop_held();
 }
 
-AuthorizerCall* Exchange::authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
-                                    AuthorizerCall::Caller& caller) {
-  AuthorizerCall* const call = AuthorizationRequest::begin(http_worker(), *listener_.upstreams[upstream],
-                                                           std::move(request), timeout_ms, caller);
-  // The body waits at the client. A tunnel carries nothing before it is accepted.
+SideCall* Exchange::authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) {
+  return await(AuthorizationRequest::begin(http_worker(), *listener_.upstreams[upstream], std::move(request),
+                                           timeout_ms, caller));
+}
+
+SideCall* Exchange::call_grpc(uint32_t upstream, std::string_view path, std::string_view message, uint64_t timeout_ms,
+                              SideCall::Caller& caller) {
+  return await(GrpcCall::begin(http_worker(), *listener_.upstreams[upstream], path, message, timeout_ms, caller));
+}
+
+// The body waits at the client. A tunnel carries nothing before it is accepted.
+SideCall* Exchange::await(SideCall* call) {
   if (call && !request_ended_ && !tunnel_) body_.pause(true);
   return call;
 }
+
+PeerAddress Exchange::local_address() const { return session_->local_address(); }
 
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
 bool Exchange::begin_forwarding() {

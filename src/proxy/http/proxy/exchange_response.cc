@@ -51,6 +51,8 @@ OwnResponse own_response(HttpEnd end) {
       return {503, kUnavailable, "the authorization server did not respond as it should"};
     case HttpEnd::kRateLimited:
       return {429, kResourceExhausted, "too many requests"};
+    case HttpEnd::kRateLimitFailed:
+      return {503, kUnavailable, "the service of rate limits did not respond as it should"};
     case HttpEnd::kMaintenance:
       return {503, kUnavailable, "down for maintenance"};
     case HttpEnd::kNoEndpoint:
@@ -268,6 +270,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
 void Exchange::respond_with(HttpEnd why, OtherResponse&& response) {
   end_ = why;
   status_ = response.head.status;
+  if (grpc_) note_grpc_status(response.head.fields);
   const bool end = response.body.empty() || request_.method() == "HEAD";
   response.head.own = true;
   (void)change_response(response.head, end);

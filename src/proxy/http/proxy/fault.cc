@@ -94,7 +94,8 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kSendTimeout:
     case HttpEnd::kDeadline:  // The client set the deadline.
       return Fault::kClient;
-    case HttpEnd::kAuthFailed:  // An endpoint of the authorizer.
+    case HttpEnd::kAuthFailed:       // An endpoint of the authorizer.
+    case HttpEnd::kRateLimitFailed:  // One of the service of rate limits.
     case HttpEnd::kNoEndpoint:
     case HttpEnd::kUpstreamReset:
     case HttpEnd::kUpstreamMalformed:

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/http/message/grpc_message.h"
 #include "proxy/http/message/long_text.h"
 #include "proxy/http/proxy/forwarded_field.h"
 
@@ -85,11 +86,7 @@ std::optional<uint64_t> parse_grpc_timeout(std::string_view value) {
 }
 
 bool is_grpc(const Head& request) {
-  if (request.method() != "POST") return false;
-  constexpr std::string_view kType = "application/grpc";
-  const std::string_view type = request.fields.value("content-type");
-  return type.starts_with(kType) &&
-         (type.size() == kType.size() || type[kType.size()] == '+' || type[kType.size()] == ';');
+  return request.method() == "POST" && is_grpc_type(request.fields.value("content-type"));
 }
 
 }  // namespace sluice

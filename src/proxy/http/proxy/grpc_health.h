@@ -22,8 +22,8 @@ std::string_view serving_status_name(ServingStatus status);
 /// server.
 std::string grpc_health_request(std::string_view service);
 
-/// Parses the body of a response: one HealthCheckResponse with its gRPC prefix. Returns nothing if it is incomplete,
-/// malformed, or compressed.
-std::optional<ServingStatus> read_grpc_health_response(const Buffer& body);
+/// Parses the body of a response: one HealthCheckResponse with its gRPC prefix, which it removes. Returns nothing if it
+/// is incomplete, malformed, or compressed.
+std::optional<ServingStatus> read_grpc_health_response(Buffer& body);
 
 }  // namespace sluice

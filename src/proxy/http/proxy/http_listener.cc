@@ -97,13 +97,30 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
 
 HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }
 
-bool counts_by_sni(const config::Http& http, const WorkerRateLimits& all) {
+uint32_t HttpListener::rate_limit_service() const {
+  if (!config->global_rate_limits) return HttpTarget::kNone;
+  const auto service = std::find_if(upstreams.begin(), upstreams.end(), [&](const auto& each) {
+    return each->config().name == config->global_rate_limits->to;
+  });
+  SLUICE_CHECK(service != upstreams.end());
+  return static_cast<uint32_t>(service - upstreams.begin());
+}
+
+bool needs_sni(const config::Http& http, const WorkerRateLimits& all) {
   const auto any = [&all](const std::vector<std::string>& names) {
     const WorkerRateLimits named = all.empty() ? WorkerRateLimits() : rate_limits_named(all, names);
     return std::any_of(named.begin(), named.end(), [](const auto& each) { return each.limiter->key().sni; });
   };
-  return any(http.rate_limits) || std::any_of(http.routes.begin(), http.routes.end(),
-                                              [&](const config::HttpRoute& route) { return any(route.rate_limits); });
+  const auto described = [](const std::vector<config::RateDescriptor>& all_of_them) {
+    return std::any_of(all_of_them.begin(), all_of_them.end(), [](const config::RateDescriptor& each) {
+      return std::any_of(each.entries.begin(), each.entries.end(), [](const auto& entry) { return entry.sni; });
+    });
+  };
+  if (any(http.rate_limits) || (http.global_rate_limits && described(http.global_rate_limits->descriptors)))
+    return true;
+  return std::any_of(http.routes.begin(), http.routes.end(), [&](const config::HttpRoute& route) {
+    return route.ext_authz || any(route.rate_limits) || described(route.rate_limit_descriptors);
+  });
 }
 
 }  // namespace sluice

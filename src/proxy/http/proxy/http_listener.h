@@ -56,6 +56,9 @@ struct HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
+  /// Index of the upstream of `global_rate_limits`; HttpTarget::kNone if there is none.
+  uint32_t rate_limit_service() const;
+
   HttpWorker& http;  ///< The HTTP state of the worker.
   const config::Snapshot<config::Listener> listener;
   const config::Snapshot<config::Http> config;
@@ -81,8 +84,8 @@ struct HttpListener {
   std::unique_ptr<OtlpExporter> tracing;  ///< Null if no spans are exported.
 };
 
-/// Whether a rate limit of the listener or of a route counts by the name that a TLS client has sent. `all`: the limits
-/// of the configuration.
-bool counts_by_sni(const config::Http& http, const WorkerRateLimits& all);
+/// Whether a rate limit of the listener or of a route counts by the name that a TLS client has sent, or an authorizer
+/// is told it. `all`: the limits of the configuration.
+bool needs_sni(const config::Http& http, const WorkerRateLimits& all);
 
 }  // namespace sluice

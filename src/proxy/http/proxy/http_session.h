@@ -106,6 +106,8 @@ class HttpSession final : public Session,
   const ClientIp& client_ip() const { return client_ip_; }
   /// Of the same peer; 0: unknown.
   uint16_t client_port() const { return client_port_; }
+  /// The address that the client has connected to, by the kernel.
+  PeerAddress local_address() const { return PeerAddress::own_of(transport_.socket().fd()); }
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
   bool shutting_down() const { return shutting_down_; }

@@ -35,9 +35,10 @@ class HttpSessionFactory final : public SessionFactory {
                            .random = http.random(),
                            .stopping = http.stopping(),
                            .listener = listener_.listener->name,
-                           .rate_limits = &context.rate_limits},
+                           .rate_limits = &context.rate_limits,
+                           .rate_limit_service = listener_.rate_limit_service()},
                           listener_.router.targets());
-    if (counts_by_sni(*listener_.config, context.rate_limits)) listener_.keeps_agreement = true;
+    if (needs_sni(*listener_.config, context.rate_limits)) listener_.keeps_agreement = true;
   }
 
   void start(ClientAcceptor& acceptor, int fd, int family) override {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "absl/container/flat_hash_map.h"
 #include "net/worker.h"
@@ -49,6 +50,12 @@ class HttpWorker : public HttpServices {
   void set_body_file(BodyFile* file) { context_.body_file = file; }
 
   ExchangeMemory& exchange_memory() { return exchange_memory_; }
+  /// Destroys an exchange, or a request of the proxy itself, at the end of the turn: those who called it may still be
+  /// at work. It has `http_worker()`, and lies in exchange_memory(), to which its block returns.
+  template <class T>
+  void end_with_turn(T& ended) {
+    context_.worker.defer(destroy<T>, &ended);
+  }
 
   // A StreamTunnel exists. Until the last one is destroyed, the worker is not idle().
   void tunnel_began() { ++tunnels_; }
@@ -65,6 +72,16 @@ class HttpWorker : public HttpServices {
   void update_counters();
 
  private:
+  template <class T>
+  static void destroy(void* self) {
+    auto* const ended = static_cast<T*>(self);
+    ExchangeMemory& memory = ended->http_worker().exchange_memory();
+    void* block = ended;
+    if constexpr (std::is_polymorphic_v<T>) block = dynamic_cast<void*>(ended);
+    ended->~T();
+    memory.give(block);
+  }
+
   Context context_;
   Random random_;
   RandomIds ids_;

@@ -113,15 +113,7 @@ void MirroredRequest::finish() {
   if (place_) *place_ = nullptr;
   place_ = nullptr;
   timer_.cancel();
-  // Its caller may still be at work, so it is destroyed at the end of the turn.
-  worker_.worker().defer(
-      [](void* self) {
-        auto* const copy = static_cast<MirroredRequest*>(self);
-        HttpWorker& worker = copy->worker_;
-        copy->~MirroredRequest();
-        worker.exchange_memory().give(copy);
-      },
-      this);
+  worker_.end_with_turn(*this);
 }
 
 }  // namespace sluice

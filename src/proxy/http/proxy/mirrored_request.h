@@ -29,9 +29,11 @@ class MirroredRequest final : public UpstreamRequest {
   void cut() { give_up(); }
 
  private:
+  friend HttpWorker;  // Destroys it.
   MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredRequest*& place);
   ~MirroredRequest() = default;
 
+  HttpWorker& http_worker() const { return worker_; }
   // StreamReceiver
   void on_head(HttpStream&, Head&&, bool end) override;
   void on_body(HttpStream&, Buffer&& body, bool end) override;

@@ -86,15 +86,7 @@ void OtlpExport::finish() {
   Owner& owner = *std::exchange(owner_, nullptr);
   const bool refused = error_.empty() && status_ / 100 != 2;
   owner.on_exported(records_, refused ? std::string_view(absl::StrCat("status ", status_)) : error_);
-  // Its caller may still be at work, so it is destroyed at the end of the turn.
-  worker_.worker().defer(
-      [](void* self) {
-        auto* const done = static_cast<OtlpExport*>(self);
-        HttpWorker& worker = done->worker_;
-        done->~OtlpExport();
-        worker.exchange_memory().give(done);
-      },
-      this);
+  worker_.end_with_turn(*this);
 }
 
 }  // namespace sluice

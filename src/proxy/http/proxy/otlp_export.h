@@ -35,6 +35,7 @@ class OtlpExport final : public UpstreamRequest {
   void set_timeout(uint64_t ms);
 
  private:
+  friend HttpWorker;  // Destroys it.
   OtlpExport(HttpWorker& worker, HttpUpstream& to, Owner& owner, std::string_view path, uint32_t records,
              Buffer&& body);
   ~OtlpExport() = default;

@@ -1,7 +1,6 @@
 // External authorization: each request waits until the authorizer has responded to an authorization request.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -9,13 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "proxy/common/log_limit.h"
 #include "proxy/config/model/units.h"
-#include "proxy/http/message/http_date.h"
+#include "proxy/http/proxy/phases/authorizers.h"
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/http/proxy/phases/phase_context.h"
-#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -47,10 +43,10 @@ class ForwardAuthPhase final : public Phase {
   }
 
  private:
-  using Outcome = AuthorizerCall::Outcome;
+  using Outcome = SideCall::Outcome;
 
   // A request that waits for the authorizer.
-  struct Pending final : PhaseState, AuthorizerCall::Caller {
+  struct Pending final : PhaseState, SideCall::Caller {
     Pending(const Phase& owner, PhaseContext& waiting, ForwardAuthPhase& gate)
         : PhaseState(owner), exchange(waiting), phase(gate) {}
 
@@ -60,7 +56,7 @@ class ForwardAuthPhase final : public Phase {
       return early ? *std::exchange(early, std::nullopt) : PhaseResult::wait();
     }
 
-    void on_authorizer(Outcome outcome, Head& response, Buffer& bytes, std::string_view error) override {
+    void on_side_call(Outcome outcome, Head& response, Buffer& bytes, std::string_view error) override {
       const bool waits = std::exchange(call, nullptr) != nullptr;
       const PhaseResult result = outcome != Outcome::kResponse ? phase.failed(exchange, outcome, error)
                                  : response.status / 100 == 2  ? phase.admit(exchange, response)
@@ -79,13 +75,13 @@ class ForwardAuthPhase final : public Phase {
       phase.count(ForwardAuthResult::kRefused);
       refusal.head = std::move(response);
       refusal.body = std::move(bytes);
-      complete(exchange.pool(), refusal.head, refusal.body.size());
+      complete_other_response(exchange.pool(), refusal);
       return PhaseResult::respond_with(HttpEnd::kAuthRefused, refusal);
     }
 
     PhaseContext& exchange;
     ForwardAuthPhase& phase;
-    AuthorizerCall* call = nullptr;    // Null once it is over.
+    SideCall* call = nullptr;          // Null once it is over.
     std::optional<PhaseResult> early;  // What came of it before authorize() returned.
     OtherResponse refusal;             // The response for the client.
   };
@@ -141,39 +137,16 @@ class ForwardAuthPhase final : public Phase {
     return PhaseResult::go_on();
   }
 
-  // Makes a response of the authorizer one of the proxy.
-  static void complete(ChunkPool& pool, Head& head, size_t body_bytes) {
-    head.fields.remove("content-length");
-    head.fields.remove("trailer");
-    if (head.fields.find("date") == Fields::npos) (void)head.fields.add(pool, "date", http_date());
-    if (head.status == 204 || head.status == 304) return;
-    std::array<char, 24> digits;
-    const auto written = std::to_chars(digits.data(), digits.data() + digits.size(), body_bytes);
-    (void)head.fields.add(pool, "content-length", {digits.data(), static_cast<size_t>(written.ptr - digits.data())});
-  }
-
   void remove_copied(Fields& fields) const {
     for (const config::FieldName& name : rule_->response_headers) fields.remove(name.text());
   }
 
   PhaseResult failed(PhaseContext& exchange, Outcome outcome, std::string_view error) {
-    count(outcome == Outcome::kTimeout ? ForwardAuthResult::kTimeout : ForwardAuthResult::kFailed);
-    const bool allow = rule_->on_failure == config::OnAuthFailure::kAllow;
-    log_failure(exchange, error, allow);
-    if (!allow) return PhaseResult::fail(HttpEnd::kAuthFailed);
-    counters_.forward_auth_unchecked.add();
-    remove_copied(exchange.request().fields);
-    return PhaseResult::go_on();
-  }
-
-  void log_failure(PhaseContext& exchange, std::string_view error, bool allow) const {
-    static thread_local LogLimit limit(1);
-    if (!log_enabled(LogLevel::kWarning) || !log_admits(limit, exchange.now_ms())) return;
-    log_line(LogLevel::kWarning,
-             absl::StrCat("listener \"", exchange.attributes().listener, "\": forward_auth: upstream \"", rule_->to,
-                          "\" did not decide: ", error,
-                          allow ? ": the request goes on unchecked" : ": the client gets 503", left_out_text(limit)),
-             {.upstream = rule_->to, .reason = error});
+    const PhaseResult result =
+        judge_failure(exchange, counters_, rule_->on_failure,
+                      {.feature = "forward_auth", .upstream = rule_->to, .error = error}, outcome);
+    if (result.kind == PhaseResult::Kind::kContinue) remove_copied(exchange.request().fields);
+    return result;
   }
 
   const config::Snapshot<config::ForwardAuth> rule_;

@@ -100,8 +100,9 @@ struct PhaseSetup {
   Random& random;               ///< Of the worker.
   /// Whether the process is about to end; set by another thread. Null: it is not.
   const std::atomic<bool>* stopping = nullptr;
-  std::string_view listener = {};                 ///< Its name.
-  const WorkerRateLimits* rate_limits = nullptr;  ///< Those of the configuration; null: none.
+  std::string_view listener = {};                   ///< Its name.
+  const WorkerRateLimits* rate_limits = nullptr;    ///< Those of the configuration; null: none.
+  uint32_t rate_limit_service = HttpTarget::kNone;  ///< Index of the upstream of `global_rate_limits`.
 
   const config::HttpRoute* route() const { return target ? target->route.get() : nullptr; }
 };

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "net/worker.h"
+#include "proxy/common/peer_address.h"
 #include "proxy/compression/content_coding.h"
 #include "proxy/http/message/head.h"
-#include "proxy/http/proxy/phases/authorizer_call.h"
 #include "proxy/http/proxy/phases/phase.h"
+#include "proxy/http/proxy/phases/side_call.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/http_router.h"
 #include "proxy/router/request_attributes.h"
@@ -70,8 +72,12 @@ class PhaseContext {
   [[nodiscard]] virtual PhaseResult collect(uint64_t most_bytes) = 0;
   /// Asks an upstream, with a request that has no body and whose scheme the upstream determines. Until there is a
   /// response, no more of the request's body is read from the client. Returns null if the caller was notified already.
-  virtual AuthorizerCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms,
-                                    AuthorizerCall::Caller& caller) = 0;
+  virtual SideCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) = 0;
+  /// The same by a unary call of gRPC; see GrpcCall. `message` is copied.
+  virtual SideCall* call_grpc(uint32_t upstream, std::string_view path, std::string_view message, uint64_t timeout_ms,
+                              SideCall::Caller& caller) = 0;
+  /// The address that the client has connected to.
+  virtual PeerAddress local_address() const = 0;
   /// Compresses the body of the response from now on.
   virtual void compress_response(ContentCoding coding) = 0;
 

@@ -318,7 +318,7 @@ TEST_P(HttpForwardAuth, CallsOfGrpc) {
 }
 
 TEST_P(HttpForwardAuth, FailuresMayBeAllowed) {
-  rule.on_failure = config::OnAuthFailure::kAllow;
+  rule.on_failure = config::OnFailure::kAllow;
   rig.start();
   HttpPeer& client = rig.connect();
   PeerStream& first = client.send_request("GET", "/", {{"x-user", "root"}, {"authorization", "Basic Zg=="}});

@@ -8,16 +8,17 @@
 
 namespace sluice {
 
-/// A request to an authorizer that is under way. It owns itself.
-class AuthorizerCall {
+/// A request to another server, such as an authorizer, that is under way while a client's request waits. It owns
+/// itself.
+class SideCall {
  public:
   enum class Outcome : uint8_t { kResponse, kFailed, kTimeout };
 
   class Caller {
    public:
     /// It is over, and may not be used any more. `head` and `body`, which may be moved from, are its response if there
-    /// is one; the body of a 2xx response is left out. `error`: why there is none, a literal.
-    virtual void on_authorizer(Outcome outcome, Head& head, Buffer& body, std::string_view error) = 0;
+    /// is one; see the function that began it. `error`: why there is none, a literal.
+    virtual void on_side_call(Outcome outcome, Head& head, Buffer& body, std::string_view error) = 0;
 
    protected:
     ~Caller() = default;
@@ -27,7 +28,7 @@ class AuthorizerCall {
   virtual void cancel() = 0;
 
  protected:
-  ~AuthorizerCall() = default;
+  ~SideCall() = default;
 };
 
 }  // namespace sluice

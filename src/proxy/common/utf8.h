@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace sluice {
+
+/// The size of the first character of a text that is not empty; 0 if it is not valid UTF-8 (RFC 3629 section 4).
+size_t utf8_bytes(std::string_view text);
+
+}  // namespace sluice
