@@ -20,6 +20,8 @@ constexpr size_t kReserveShare = 4;
 // Aging period while far more memory is mapped than used, so that memory returns within seconds after an attack.
 constexpr uint64_t kFastDecayMs = 1000;
 constexpr size_t kMappedSlackBytes = size_t{8} << 20;
+// While the process is short of memory, so that what is freed shows before more is.
+constexpr uint64_t kScarceDecayMs = 100;
 
 // Group ids on a worker's ring.
 constexpr uint16_t kSmallGroup = 0;
@@ -40,6 +42,7 @@ constexpr uint32_t kMinLeftBytes = 1024;
 // Maximum bytes per call of ChunkPool::trim, and the pause before the next call. Both bound the stall of the loop.
 constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
+constexpr uint64_t kScarceTrimPauseMs = 5;
 
 // Pause between two connections that shed load, so that the memory freed by the first shows.
 constexpr uint64_t kShedLoadPauseMs = 10;
@@ -131,6 +134,7 @@ void Worker::turn(int64_t timeout_ms) {
   }
   set_ring_timer();
   if (!yielding_tasks_.empty()) timeout_ms = 0;
+  if (observe_turn_) observe_turn_(observer_, options_.clock_ms() - now_ms());
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_remote_free(false);
   timers_.set_now(options_.clock_ms());
@@ -222,7 +226,8 @@ void Worker::serve_sockets() {
 // memory, and decay() shrinks it.
 void Worker::adapt_small_group() {
   if (std::exchange(seen_no_buffers_, counters_.no_buffers) == counters_.no_buffers) return;
-  if (pool_.headroom_bytes() > kGroupShare * 2 * small_->wanted_slots() * small_->chunk_bytes()) small_->grow();
+  if (!scarce_ && pool_.headroom_bytes() > kGroupShare * 2 * small_->wanted_slots() * small_->chunk_bytes())
+    small_->grow();
 }
 
 // The calls may add more calls, which run too.
@@ -282,10 +287,16 @@ bool Worker::should_shed_load() {
   return true;
 }
 
+void Worker::set_scarce(bool scarce) {
+  if (scarce && !scarce_) timers_.arm(decay_timer_, now_ms());
+  scarce_ = scarce;
+}
+
 void Worker::decay() {
-  uint64_t next_ms = now_ms() + kTrimPauseMs;
+  uint64_t next_ms = now_ms() + (scarce_ ? kScarceTrimPauseMs : kTrimPauseMs);
   const bool fast = pool_.mapped_bytes() > 2 * pool_.out_bytes() + kMappedSlackBytes;
-  const uint64_t period_ms = fast ? std::min(options_.decay_ms, kFastDecayMs) : options_.decay_ms;
+  const uint64_t usual_ms = fast ? std::min(options_.decay_ms, kFastDecayMs) : options_.decay_ms;
+  const uint64_t period_ms = scarce_ ? kScarceDecayMs : usual_ms;
   if (now_ms() - last_age_ms_ >= period_ms) {
     last_age_ms_ = now_ms();
     pool_.age();

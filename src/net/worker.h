@@ -91,6 +91,13 @@ class Worker {
   /// of the whole batch.
   void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
+  /// Calls `observe(context, busy_ms)` before each wait with how long the turn has taken: since the wait before it,
+  /// whose end is now_ms().
+  void observe_turns(void (*observe)(void* context, uint64_t busy_ms), void* context) {
+    observe_turn_ = observe;
+    observer_ = context;
+  }
+
   /// Requests a submission for `socket` at the end of the batch.
   void request_service(LoopSocket& socket) { service_.push_back(&socket); }
   /// Parks sockets whose receive found no buffer and arms them again as chunks are released. Accepted and outgoing
@@ -118,14 +125,19 @@ class Worker {
   /// Even if many connections take all they may, the shares shrink faster than the memory, and some is left for the
   /// others.
   size_t share(size_t most_bytes) const {
-    const size_t left = pool_.headroom_bytes();
+    const size_t left = scarce_ ? 0 : pool_.headroom_bytes();
     const size_t share = left > 0 ? std::max(left / kShareOfRest, kShareMin)
                                   : std::max(pool_.reserved_headroom_bytes() / kShareOfReserve, kReserveShareMin);
     return std::min(most_bytes, share);
   }
   /// Whether the whole budget except the reserve is in use. Connections that hold more than share() must then give some
   /// back.
-  bool in_reserve() const { return pool_.headroom_bytes() == 0; }
+  bool in_reserve() const { return scarce_ || pool_.headroom_bytes() == 0; }
+  /// The process is short of memory: from now on it is as if the budget, the reserve apart, were in use.
+  /// Unused memory returns to the system as soon as possible.
+  void set_scarce(bool scarce);
+  /// Whether that is so. It is at this address as long as the worker lives.
+  const bool& scarce() const { return scarce_; }
 
   /// Whether receives wait because the chunk budget is used up, rather than only because the ring is empty for a
   /// moment.
@@ -188,6 +200,9 @@ class Worker {
   uint64_t seen_no_buffers_ = 0;  // Counters::no_buffers at the last look.
   uint32_t batch_ = 0;
   bool stopping_ = false;
+  bool scarce_ = false;
+  void (*observe_turn_)(void* context, uint64_t busy_ms) = nullptr;
+  void* observer_ = nullptr;
   size_t zero_copy_bytes_;
   std::vector<ChunkRef> own_chunks_;  // By descriptor.
   std::vector<LoopSocket*> service_;

@@ -45,6 +45,8 @@ def reasons_of_code():
         "refused": set(strings_between(sessions, "refusal_name(Refusal refusal)", "};")),
         "connect errors": set(re.findall(r'return "(\w+)";', errors[:errors.index("\n}\n")])),
         "claims": set(strings_between(http, "claim_name(Claim claim)", "};")),
+        "overload": set(strings_between(source("src/proxy/metrics/overload_counters.cc"), "overload_action_name(OverloadAction action)",
+                                        "};")),
         "relaxed": set(re.findall(r'Relaxed\{"(\w+)"', report)),
         "body file": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_body_file("):])),
         "admin": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_admin("):
@@ -96,6 +98,9 @@ class CountersTest(unittest.TestCase):
     def setUp(self):
         self.document = Document()
         self.reasons = reasons_of_code()
+
+    def test_overload_actions(self):
+        self.assertEqual(self.document.values_of("sluice_overload_actions_total"), self.reasons["overload"])
 
     def test_counters(self):
         self.assertEqual(counters_of_code() ^ self.document.counters(), set())

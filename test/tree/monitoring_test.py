@@ -51,6 +51,7 @@ class MonitoringTest(unittest.TestCase):
             ("sluice_http_requests_ended_total", "reason"): reasons["requests"],
             ("sluice_sessions_ended_total", "reason"): reasons["sessions"],
             ("sluice_refused_total", "limit"): reasons["refused"],
+            ("sluice_overload_actions_total", "action"): reasons["overload"],
             ("sluice_endpoint_connect_errors_total", "kind"): reasons["connect errors"],
             ("sluice_body_file_refused_total", "reason"): by_label.values_of("sluice_body_file_refused_total"),
             ("sluice_http_responses_total", "class"): {f"{digit}xx" for digit in range(1, 6)},

@@ -491,7 +491,7 @@ void L4Session::on_timer() {
       break;
   }
   // Activity only records the time. The timer compares it when it fires, and is armed again if there was some.
-  const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
+  const uint64_t idle_ms = acceptor_.overload().reduced_ms(milliseconds(acceptor_.tcp().idle_timeout));
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
   const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
   if (now >= last_active_ms_ + quiet_ms) check_quiet();
@@ -527,6 +527,25 @@ void L4Session::check_quiet() {
   if (!has_queued()) return;
   const auto acknowledged = static_cast<uint32_t>(client_.socket().acknowledged() + upstream_.socket().acknowledged());
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) note_activity();
+}
+
+// ---- Memory ----
+
+// The timer is due only after the idle timeout that applied when it was armed.
+bool L4Session::review_memory() {
+  const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
+  if (state_ != State::kForwarding || idle_ms == 0 || !acceptor_.overload().reduces()) return false;
+  const uint64_t quiet_for_ms = acceptor_.worker().now_ms() - last_active_ms_;
+  if (quiet_for_ms < acceptor_.overload().reduced_ms(idle_ms) || quiet_for_ms >= idle_ms) return false;
+  acceptor_.overload().count(OverloadAction::kReduceTimeouts);
+  on_timer();
+  return false;
+}
+
+bool L4Session::close_for_memory() {
+  if (state_ != State::kForwarding && state_ != State::kDraining) return false;
+  finish(SessionEnd::kOverload);
+  return true;
 }
 
 // ---- The end ----

@@ -54,6 +54,9 @@ class L4Session : public Session, private Transport::Owner {
   ConnectionFacts facts() const override;
   void add_details(ConnectionDetails& details) const override;
   PeerAddress peer() const override;
+  bool review_memory() override;
+  uint64_t transferred_bytes() const override;
+  bool close_for_memory() override;
 
  protected:
   explicit L4Session(ClientAcceptor& acceptor) : L4Session(acceptor, /*logged=*/false) {}

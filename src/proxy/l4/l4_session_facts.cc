@@ -54,6 +54,11 @@ void L4Session::add_details(ConnectionDetails& details) const {
   if (endpoint_counted_) details.endpoint = upstream_state().slots().text(endpoint_index_);
 }
 
+uint64_t L4Session::transferred_bytes() const {
+  const auto totals = client_.socket().totals();
+  return totals ? totals->received + totals->acknowledged : 0;
+}
+
 // A PROXY header is forgotten with the setup, unless there is an access log.
 PeerAddress L4Session::peer() const {
   const ConnectionLog* const line = log();

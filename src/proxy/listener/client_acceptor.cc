@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proxy/listener/costliest_sessions.h"
 #include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
@@ -72,6 +73,10 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
     counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
     ::close(fd);
     return;
+  }
+  if (context_.overload.level() >= MemoryLevel::kRefuse) [[unlikely]] {
+    context_.overload.count(OverloadAction::kRefuseConnection);
+    return refuse(fd, Refusal::kOverload);
   }
   // Behind a proxy, the client's address is known later.
   if (!rate_limits_.empty() && context_.listener->config->proxy_protocol.accept == config::ProxyHeaderIn::kOff &&
@@ -345,12 +350,17 @@ void ClientAcceptor::review_some() {
     next_reviewed_ = sessions_;
   }
   sheds_left_ = kShedSessions;
+  CostliestSessions costliest;
+  const bool closes = context_.overload.excess_bytes() > 0;
   for (int i = 0; i < kReviewedSessions && next_reviewed_; ++i) {
     Session& session = *std::exchange(next_reviewed_, next_reviewed_->next);
     needs_another_round_ |= session.review_memory();
+    if (closes) costliest.consider(session, worker().now_ms());
   }
+  costliest.close(context_.overload.excess_bytes(), [this](size_t bytes) { context_.overload.note_closed(bytes); });
   if (next_reviewed_) return review_memory();
-  const bool is_short = std::exchange(needs_another_round_, false) || worker().in_reserve();
+  const bool is_short =
+      std::exchange(needs_another_round_, false) || worker().in_reserve() || context_.overload.reduces();
   if (sessions_ && is_short) return review_memory();
   source_memory_.reset();
 }

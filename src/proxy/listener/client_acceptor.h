@@ -18,6 +18,7 @@
 #include "proxy/listener/session.h"
 #include "proxy/listener/worker_upstream.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/overload/worker_overload.h"
 #include "proxy/rate_limit/rate_limiter.h"
 
 namespace sluice {
@@ -82,6 +83,7 @@ class ClientAcceptor final : public Listener::Owner {
     uint32_t sockets = 1;                   ///< Listening sockets of the process.
     std::shared_ptr<ResetCounters> resets = std::make_shared<ResetCounters>();
     WorkerRateLimits rate_limits = {};  ///< Those of the configuration.
+    WorkerOverload& overload = WorkerOverload::none();
   };
   /// Takes ownership of the descriptors of the sockets.
   ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, const std::vector<ListenSocket>& sockets);
@@ -147,6 +149,7 @@ class ClientAcceptor final : public Listener::Owner {
   const WorkerUpstreams& upstreams() const { return context_.upstreams; }
   WorkerUpstream& upstream(uint32_t index) { return *context_.upstreams[index]; }
   HandshakerServices& handshakers() { return context_.handshakers; }
+  WorkerOverload& overload() { return context_.overload; }
 
   /// Reviews the memory that sessions hold, a few sessions at a time, until memory is no longer short.
   void review_memory();

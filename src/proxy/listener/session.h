@@ -23,6 +23,11 @@ class Session {
   /// session needs another review.
   virtual bool review_memory() { return false; }
 
+  /// Bytes that the client has sent or acknowledged so far. A system call.
+  virtual uint64_t transferred_bytes() const { return 0; }
+  /// Ends the session now, because memory is nearly used up. Returns false if it had ended already.
+  virtual bool close_for_memory() { return false; }
+
   // For the table of connections.
   virtual ConnectionFacts facts() const { return {}; }
   virtual void add_details(ConnectionDetails& /*details*/) const {}

@@ -30,6 +30,7 @@ const char* http_end_name(HttpEnd end) {
       "body_timeout",
       "body_too_large",
       "send_timeout",
+      "overload",
       "stuck",
       "idle_timeout",
       "request_timeout",

@@ -36,14 +36,15 @@ enum class HttpEnd : uint8_t {
   kBodyTimeout,        ///< The client did not send the request body in time. 408
   kBodyTooLarge,       ///< The request body is larger than the limit. 413
   kSendTimeout,        ///< The client did not read the response in time.
-  kStuck,              ///< Queued data did not move while memory was short. 503
-  kIdleTimeout,        ///< No data moved in either direction for too long.
-  kRequestTimeout,     ///< The request as a whole took too long. 504
-  kDeadline,           ///< The deadline of a gRPC client passed. 504, or the grpc-status for it.
-  kShutdown,           ///< The request was still in progress when the drain timeout expired.
-  kMoved,              ///< It is a tunnel, which continues in the process that replaces this one.
+  kOverload,        ///< The worker had too many requests (503), or the client's connection was closed for its memory.
+  kStuck,           ///< Queued data did not move while memory was short. 503
+  kIdleTimeout,     ///< No data moved in either direction for too long.
+  kRequestTimeout,  ///< The request as a whole took too long. 504
+  kDeadline,        ///< The deadline of a gRPC client passed. 504, or the grpc-status for it.
+  kShutdown,        ///< The request was still in progress when the drain timeout expired.
+  kMoved,           ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 29;
+inline constexpr int kHttpEndCount = 30;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

@@ -7,15 +7,17 @@
 namespace sluice {
 
 const char* refusal_name(Refusal refusal) {
-  constexpr std::array<const char*, kRefusalCount> kNames = {"global", "listener", "source", "handshakes", "rate"};
+  constexpr std::array<const char*, kRefusalCount> kNames = {"global",     "listener", "source",
+                                                             "handshakes", "rate",     "overload"};
   return kNames[static_cast<size_t>(refusal)];
 }
 
 const char* session_end_name(SessionEnd end) {
   constexpr std::array<const char*, kSessionEndCount> kNames = {
-      "finished",    "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header", "proxy_timeout",
-      "hello",       "hello_timeout", "client_left",    "no_route",     "no_endpoint",  "not_resolved", "tls_handshake",
-      "tls_timeout", "tls_error",     "memory",         "stuck",        "shutdown",     "moved",        "not_resumed"};
+      "finished",      "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header",
+      "proxy_timeout", "hello",         "hello_timeout",  "client_left",  "no_route",     "no_endpoint",
+      "not_resolved",  "tls_handshake", "tls_timeout",    "tls_error",    "memory",       "overload",
+      "stuck",         "shutdown",      "moved",          "not_resumed"};
   return kNames[static_cast<size_t>(end)];
 }
 

@@ -9,6 +9,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/metrics/latencies.h"
+#include "proxy/metrics/overload_counters.h"
 #include "proxy/rate_limit/rate_limiter.h"
 #include "proxy/upstream/balancer.h"
 #include "proxy/upstream/endpoint.h"
@@ -17,8 +18,8 @@
 namespace sluice {
 
 /// The limit that refused a connection.
-enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes, kRate };
-inline constexpr int kRefusalCount = 5;
+enum class Refusal : uint8_t { kGlobal, kListener, kSource, kHandshakes, kRate, kOverload };
+inline constexpr int kRefusalCount = 6;
 const char* refusal_name(Refusal refusal);
 
 /// Why a session ended. Each accepted connection that was not refused ends with exactly one.
@@ -40,12 +41,13 @@ enum class SessionEnd : uint8_t {
   kTlsTimeout,    ///< The client's TLS handshake did not finish in time.
   kTlsError,      ///< A record after the handshake violated the protocol.
   kMemory,        ///< It held more than its share of the chunk budget and released none while memory was short.
+  kOverload,      ///< It held much while the memory of the process was nearly used up.
   kStuck,         ///< Its peer read nothing while other connections waited for the chunk budget.
   kShutdown,      ///< It was still open when the drain timeout expired.
   kMoved,         ///< It continues in the process that replaces this one.
   kNotResumed,    ///< It came from the process that this one replaces, and could not continue.
 };
-inline constexpr int kSessionEndCount = 21;
+inline constexpr int kSessionEndCount = 22;
 const char* session_end_name(SessionEnd end);
 
 /// Why a session has not moved to the process that replaces this one.
@@ -113,6 +115,7 @@ struct WorkerGauges {
   Counter posted_bytes, parked, no_buffers;
   Counter copied_bytes, packed, receives, sends, zero_copy_sends, zero_copy_copied;
   Counter batches, completions, overflows;
+  OverloadCounters overload;
 };
 
 /// The sessions of one worker that were reset because their time to drain was over, by SessionKind.

@@ -1,10 +1,12 @@
 #include "proxy/server/metrics_report.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
+#include "proxy/overload/overload_state.h"
 #include "proxy/server/exposition.h"
 #include "sluice/copied.h"
 #include "sluice/tier.h"
@@ -363,6 +365,24 @@ void worker_lines(std::string& out, const Workers& workers) {
   line(out, "completion_overflows_total", "", total(&WorkerGauges::overflows));
 }
 
+void overload_lines(std::string& out, const Workers& workers) {
+  for (size_t i = 0; i < kOverloadActionCount; ++i) {
+    const uint64_t n =
+        sum(workers, [i](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.actions[i]; });
+    const char* const action = overload_action_name(static_cast<OverloadAction>(i));
+    line(out, "overload_actions_total", absl::StrCat("action=\"", action, "\""), n);
+  }
+  uint64_t delay_ms = 0, shed_percent = 0;
+  for (const auto& worker : workers) {
+    delay_ms = std::max(delay_ms, worker->gauges->overload.delay_ms.value());
+    shed_percent = std::max(shed_percent, worker->gauges->overload.shed_percent.value());
+  }
+  line(out, "overload_closed_bytes_total", "",
+       sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.closed_bytes; }));
+  line(out, "overload_loop_delay", "", delay_ms);
+  line(out, "overload_refused_percent", "", shed_percent);
+}
+
 }  // namespace
 
 void update_gauges(Worker& worker, WorkerGauges& gauges) {
@@ -433,6 +453,7 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
   }
   line(out, "pool_budget_bytes", "", config.memory.worker_budget.bytes * workers.size());
   worker_lines(out, workers);
+  overload_lines(out, workers);
   return out;
 }
 
@@ -465,6 +486,14 @@ std::string format_admin(const AdminCounters& counters) {
   line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());
   line(out, "admin_endpoint_changes_total", "", counters.endpoint_changes.value());
   line(out, "admin_figures_timeouts_total", "", counters.figures_timeouts.value());
+  return out;
+}
+
+std::string format_overload(const OverloadState& state) {
+  std::string out;
+  line(out, "overload_memory_level", "", static_cast<uint64_t>(state.level()));
+  line(out, "overload_memory_used_bytes", "", state.used_bytes());
+  line(out, "overload_memory_limit_bytes", "", state.limit_bytes());
   return out;
 }
 

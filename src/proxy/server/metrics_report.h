@@ -15,6 +15,7 @@
 
 namespace sluice {
 
+class OverloadState;
 class Worker;
 
 /// Copies a worker's current state into its gauges. Call it on the worker's own thread.
@@ -44,6 +45,9 @@ std::string format_admin(const AdminCounters& counters);
 
 /// Formats the counters of the body file in the same format.
 std::string format_body_file(const FilePool::Stats& stats);
+
+/// Formats the memory in use, as it is compared with the marks of `overload`, in the same format.
+std::string format_overload(const OverloadState& state);
 
 /// What the run-time log counts.
 struct RunLogCounts {

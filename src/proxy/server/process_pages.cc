@@ -309,6 +309,10 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
   json.begin_object();
   json.member("resident_bytes", status_bytes("VmRSS:")).member("peak_resident_bytes", status_bytes("VmHWM:"));
   json.member("virtual_bytes", status_bytes("VmSize:"));
+  const OverloadState& overload = process_.overload;
+  json.key("overload").begin_object();
+  json.member("level", memory_level_name(overload.level())).member("used_bytes", overload.used_bytes());
+  json.member("limit_bytes", overload.limit_bytes()).end_object();
   json.key("pools").begin_object();
   json.member("budget_bytes", shown->config->memory.worker_budget.bytes * shown->counters.size());
   json.member("mapped_bytes", mapped).member("bytes", out).member("posted_bytes", posted);

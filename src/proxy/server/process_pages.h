@@ -28,6 +28,7 @@ class ProcessPages final : public AdminPages {
     const ConnectionLimit& connections;
     const std::atomic<bool>& stopping;
     const std::vector<std::unique_ptr<WorkerThread>>& workers;
+    const OverloadState& overload;
   };
   explicit ProcessPages(const Process& process) : process_(process) {}
 

@@ -18,6 +18,7 @@
 namespace sluice {
 
 struct BodyFile;
+class OverloadState;
 
 /// The current generation at one moment. Immutable, so any thread may read it; what it refers to may be read on any
 /// thread, too.
@@ -27,7 +28,8 @@ struct ProcessView {
   std::vector<std::shared_ptr<WorkerCounters>> counters;      ///< By worker.
   std::vector<std::optional<size_t>> access_log_of_listener;  ///< Index into `access_logs`.
   const AccessLogs* access_logs = nullptr;
-  const BodyFile* body_file = nullptr;  ///< Null if there is none.
+  const BodyFile* body_file = nullptr;      ///< Null if there is none.
+  const OverloadState* overload = nullptr;  ///< Null if there is none.
 
   /// A generation that connections still use.
   struct Applied {

@@ -138,6 +138,7 @@ absl::Status Server::run() {
       predecessors_.empty() ? each->close() : each->leave();
     admin_.reset();
     resolver_.reset();
+    memory_watch_.reset();
     for (auto& worker : workers_) {
       if (!worker->stopped()) worker->shut_down();
     }
@@ -151,6 +152,7 @@ absl::Status Server::run() {
   admin_sockets_.close();
   log_resets();
   resolver_.reset();
+  memory_watch_.reset();
   access_logs_->close();
   print_stats();
   workers_.clear();
@@ -214,8 +216,9 @@ absl::Status Server::start() {
     }
   }
 
+  watch_memory();
   const uint32_t admin_connections = config.admin ? config.admin->max_connections + AdminServer::kClosing : 0;
-  descriptor_room_ = descriptor_room(descriptors, worker_count_ + admin_connections);
+  descriptor_room_ = descriptor_room(descriptors, worker_count_ + admin_connections + MemoryWatch::kDescriptors);
   if (max_connections() > descriptor_room_) {
     warn(absl::StrCat("limits.max_connections is ", max_connections(), ", but ", descriptors,
                       " file descriptors are enough for ", descriptor_room_,
@@ -236,7 +239,7 @@ absl::Status Server::start() {
     workers_.push_back(
         std::make_unique<WorkerThread>(options,
                                        WorkerThread::Shared{global_connections_, descriptor_room_, worker_count_,
-                                                            body_file_.get(), &lookup_threads_, &stopping_},
+                                                            body_file_.get(), &lookup_threads_, &stopping_, overload_},
                                        std::move((*parts)[i])));
     const absl::Status ready = workers_.back()->wait_until_ready();
     if (!ready.ok()) {
@@ -245,6 +248,7 @@ absl::Status Server::start() {
     }
   }
   workers_started_.store(true, std::memory_order_release);
+  memory_watch_->start();
   if (auto control = ControlSocket::open(); control.ok()) {
     control_ = *std::move(control);
   } else {
@@ -396,6 +400,16 @@ absl::Status Server::open_body_file(const config::Config& config) {
   }
   body_file_ = std::move(file);
   return absl::OkStatus();
+}
+
+void Server::watch_memory() {
+  const auto changed = [this] {
+    if (!Worker::prepare_to_post().ok()) return;  // Until there is a descriptor again.
+    for (auto& worker : workers_) worker->follow_memory();
+  };
+  const config::Config& config = *generation_.config;
+  memory_watch_ = std::make_unique<MemoryWatch>(overload_, changed);
+  memory_watch_->configure(config.overload, config.memory.worker_budget.bytes * worker_count_);
 }
 
 bool Server::all_stopped() const {

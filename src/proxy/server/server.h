@@ -24,6 +24,8 @@
 #include "proxy/config/model/config.h"
 #include "proxy/log/log_sink.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/overload/memory_watch.h"
+#include "proxy/overload/overload_state.h"
 #include "proxy/server/control_socket.h"
 #include "proxy/server/file_watch.h"
 #include "proxy/server/generation.h"
@@ -99,6 +101,7 @@ class Server {
                                                             const Preparation& prepared);
   absl::Status resolve_names(const Generation& generation);
   absl::Status open_body_file(const config::Config& config);
+  void watch_memory();
   uint32_t max_connections() const;
   void log_listeners(const config::Config* before) const;
   void reopen_logs();
@@ -183,11 +186,13 @@ class Server {
   std::array<uint64_t, kSessionKindCount> logged_resets_{};
   std::unique_ptr<BodyFile> body_file_;  // Set if a route has, or had, `buffer`.
   HelperThreads lookup_threads_{2};      // Resolve the names of handshaker services.
+  OverloadState overload_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};
+  std::unique_ptr<MemoryWatch> memory_watch_;  // Posts messages to the workers.
   AdminCounters admin_counters_;
   ListenSockets admin_sockets_{/*workers=*/1};
-  ProcessPages pages_{{control_counters_, admin_counters_, global_connections_, stopping_, workers_}};
+  ProcessPages pages_{{control_counters_, admin_counters_, global_connections_, stopping_, workers_, overload_}};
   std::unique_ptr<AdminServer> admin_;  // Set if the configuration has `admin`. Shows the workers.
   Phase shown_phase_ = Phase::kServing;
   std::unique_ptr<Resolver> resolver_;  // Set if endpoints have names. Posts messages to the workers.

@@ -117,6 +117,7 @@ ProcessView Server::view() const {
                     .access_log_of_listener = access_log_of_listener_,
                     .access_logs = access_logs_.get(),
                     .body_file = body_file_.get(),
+                    .overload = &overload_,
                     .current = applied_};
   for (const Retired& each : retired_) {
     shown.earlier.push_back(each.applied);

@@ -112,6 +112,11 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     for (auto& acceptor : self->acceptors_) acceptor->count_stays(counts);
     self->stays_counted_.set_value(counts);
   });
+  request(follow_memory_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->following_memory_.store(false, std::memory_order_release);
+    self->apply_memory_level();
+  });
   thread_ = std::thread([this, generation = std::move(first)]() mutable { main(std::move(generation)); });
 }
 
@@ -137,6 +142,18 @@ std::future<void> WorkerThread::leave(std::vector<const ListenerState*> listener
 
 void WorkerThread::follow_endpoints() {
   if (!following_.exchange(true, std::memory_order_acq_rel)) post(follow_);
+}
+
+void WorkerThread::follow_memory() {
+  if (!following_memory_.exchange(true, std::memory_order_acq_rel)) post(follow_memory_);
+}
+
+void WorkerThread::apply_memory_level() {
+  worker_->set_scarce(overload_->reduces());
+  if (!overload_->reduces()) return;
+  for (Acceptors* const each : {&acceptors_, &old_acceptors_}) {
+    for (auto& acceptor : *each) acceptor->review_memory();
+  }
 }
 
 std::future<void> WorkerThread::begin_moving_out(Departures& departures, config::Duration drain_after) {
@@ -245,9 +262,17 @@ void WorkerThread::main(WorkerGeneration first) {
     std::lock_guard lock(worker_mutex_);
     worker_ = std::move(*worker);
   }
+  overload_ = std::make_unique<WorkerOverload>(shared_.overload, first.counters->gauges->overload, shared_.workers,
+                                               options_.index);
+  worker_->observe_turns(
+      [](void* self, uint64_t busy_ms) {
+        auto* const thread = static_cast<WorkerThread*>(self);
+        thread->overload_->note_turn(thread->worker_->now_ms(), busy_ms);
+      },
+      this);
   handshakers_ = std::make_unique<HandshakerServices>(*worker_, shared_.lookup_threads);
-  http_ =
-      std::make_unique<HttpWorker>(HttpWorker::Context{*worker_, *handshakers_, shared_.body_file, shared_.stopping});
+  http_ = std::make_unique<HttpWorker>(
+      HttpWorker::Context{*worker_, *handshakers_, shared_.body_file, shared_.stopping, *overload_});
   unused_timer_ = std::make_unique<Timer>(
       [](void* self) {
         auto* const thread = static_cast<WorkerThread*>(self);
@@ -364,7 +389,8 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
                                             /*other_backlogs=*/0,
                                             /*sockets=*/1,
                                             next.counters->resets,
-                                            next.rate_limits};
+                                            next.rate_limits,
+                                            *overload_};
       std::unique_ptr<SessionFactory> factory;
       if (listener->config->http) {
         factory = std::make_unique<HttpSessionFactory>(context, *http_,
@@ -417,6 +443,7 @@ void WorkerThread::update_counters() {
   update_gauges(*worker_, *counters_->gauges);
   for (auto& upstream : upstreams_) upstream->balancer_counters->set(upstream->balancer.counts());
   http_->update_counters();
+  overload_->update_counters();
   for (auto& acceptor : acceptors_) acceptor->update_counters();
 }
 

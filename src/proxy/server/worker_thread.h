@@ -17,6 +17,7 @@
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/connection_lister.h"
 #include "proxy/listener/connection_table.h"
+#include "proxy/overload/worker_overload.h"
 #include "proxy/server/generation.h"
 
 namespace sluice {
@@ -26,11 +27,12 @@ class WorkerThread {
  public:
   struct Shared {
     ConnectionLimit& global_connections;
-    uint32_t descriptor_room = UINT32_MAX;        ///< See ClientAcceptor::Context.
-    unsigned workers = 1;                         ///< Number of workers in the process.
-    BodyFile* body_file = nullptr;                ///< See HttpWorker::Context.
-    HelperThreads* lookup_threads = nullptr;      ///< See HandshakerService.
-    const std::atomic<bool>* stopping = nullptr;  ///< See PhaseSetup.
+    uint32_t descriptor_room = UINT32_MAX;                  ///< See ClientAcceptor::Context.
+    unsigned workers = 1;                                   ///< Number of workers in the process.
+    BodyFile* body_file = nullptr;                          ///< See HttpWorker::Context.
+    HelperThreads* lookup_threads = nullptr;                ///< See HandshakerService.
+    const std::atomic<bool>* stopping = nullptr;            ///< See PhaseSetup.
+    const OverloadState& overload = OverloadState::none();  ///< Of the process.
   };
   /// Starts the thread with its first generation.
   WorkerThread(Worker::Options options, const Shared& shared, WorkerGeneration first);
@@ -69,6 +71,8 @@ class WorkerThread {
   void resume(MovingSession session, bool stays);
   /// Whether a session of resume() is not counted among the connections yet.
   bool awaits_session() const { return arriving_.load(std::memory_order_acquire) > 0; }
+  /// Notes that the level of the memory in use has changed, or is not normal. On any thread.
+  void follow_memory();
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
   /// Requests this worker's part of the table, and no longer those of earlier ones. False if the worker has ended.
@@ -104,12 +108,14 @@ class WorkerThread {
   void begin_drain();
   void stop_if_idle();
   void update_counters();
+  void apply_memory_level();
 
   Worker::Options options_;
   Shared shared_;
   std::mutex worker_mutex_;  // Guards worker_: a request must not race with the worker's destruction.
   std::unique_ptr<Worker> worker_;
   std::shared_ptr<WorkerCounters> counters_;
+  std::unique_ptr<WorkerOverload> overload_;
   WorkerUpstreams upstreams_;
   std::unique_ptr<HandshakerServices> handshakers_;
   std::unique_ptr<HttpWorker> http_;
@@ -129,12 +135,13 @@ class WorkerThread {
   std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
   bool leave_now_ = false;
   Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, list_, begin_moving_out_, end_moving_out_;
-  Request count_stays_;
+  Request count_stays_, follow_memory_;
   Departures* departures_ = nullptr;
   config::Duration drain_after_{0};
   bool accepts_again_ = false;
   std::atomic<bool> following_{false};           // follow_ is posted and has not run yet.
   std::atomic<bool> listing_{false};             // list_ likewise.
+  std::atomic<bool> following_memory_{false};    // follow_memory_ likewise.
   std::shared_ptr<ConnectionTable> next_table_;  // For list_. Guarded by worker_mutex_.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};

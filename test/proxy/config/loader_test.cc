@@ -96,6 +96,9 @@ admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file:
          idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
 limits: { max_connections: 1000 }
 memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
+overload:
+  memory: { enabled: false, limit: 46MiB, reduce: 47, close: 48, refuse: 49 }
+  delay: { target: 52ms, interval: 51ms, refuse: normal }
 body_file: { directory: /x, limit: 6MiB }
 rate_limits:
   - name: all
@@ -162,6 +165,7 @@ listeners:
           allow: [ 10.0.0.0/8 ]
           deny: [ 10.1.0.0/16 ]
           maintenance: { file: /run/down, retry_after: 41s }
+          priority: low
           auth: { basic: { users_file: users, realm: shed }, forward: true }
           forward_auth: { to: three, path: /may, host: who.test, timeout: 45s, request_headers: [ x-m ],
                           response_headers: [ x-n ], on_failure: allow }
@@ -320,6 +324,11 @@ upstreams:
   EXPECT_EQ(config.memory.ring_entries, 8);
   EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
+  EXPECT_EQ(config.overload.memory,
+            (OverloadMemory{.enabled = false, .limit = Size{46 * kMiB}, .reduce = 47, .close = 48, .refuse = 49}));
+  EXPECT_EQ(config.overload.delay, (OverloadDelay{.target = std::chrono::milliseconds(52),
+                                                  .interval = std::chrono::milliseconds(51),
+                                                  .refuse = Priority::kNormal}));
   EXPECT_EQ(config.body_file, (BodyFile{.directory = "/x", .limit = {6 * kMiB}}));
   ASSERT_EQ(config.rate_limits.size(), 2);
   EXPECT_EQ(config.rate_limits[0], (RateLimit{.name = "all",
@@ -441,6 +450,7 @@ upstreams:
   EXPECT_EQ(http.routes[3].response_headers, (Changes{{.name = field("x-d"), .add = text("e")}}));
   EXPECT_EQ(http.routes[3].allow, std::vector{Cidr::parse("10.0.0.0/8").value()});
   EXPECT_EQ(http.routes[3].deny, std::vector{Cidr::parse("10.1.0.0/16").value()});
+  EXPECT_EQ(http.routes[3].priority, Priority::kLow);
   EXPECT_EQ(http.routes[3].maintenance, (Maintenance{.file = "/run/down", .retry_after = std::chrono::seconds(41)}));
   EXPECT_EQ(http.routes[3].forward_auth, (ForwardAuth{.to = "three",
                                                       .path = "/may",
@@ -766,6 +776,12 @@ TEST(Loader, WrongTypes) {
       {"limits: 5\n" + rest, {"f:1:9: limits: expected a map, got \"5\""}},
       {"memory: { worker_budget: 1KiB }\n" + rest,
        {"f:1:26: memory.worker_budget: must be at least 1MiB, got \"1KiB\""}},
+      {"overload: { memory: { reduce: 90, close: 90 } }\n" + rest,
+       {"f:1:42: overload.memory.close: must be above `reduce`, which is 90, got 90"}},
+      {"overload: { memory: { close: 85, refuse: 84 } }\n" + rest,
+       {"f:1:42: overload.memory.refuse: must be above `close`, which is 85, got 84"}},
+      {"overload: { delay: { refuse: high } }\n" + rest,
+       {"f:1:30: overload.delay.refuse: expected `low` or `normal`: requests of high priority are never refused"}},
       {"memory: { ring_entries: 48 }\n" + rest,
        {"f:1:25: memory.ring_entries: must be a power of two, got 48; the next is 64"}},
       {absl::StrCat("listeners: []\n", kUpstreams),

@@ -42,6 +42,16 @@ memory:
   ring_entries: 16
   zero_copy_from: 0
   rings: auto
+overload:
+  memory:
+    enabled: true
+    reduce: 80
+    close: 90
+    refuse: 95
+  delay:
+    target: 50ms
+    interval: 500ms
+    refuse: low
 body_file:
   directory: /var/tmp
   limit: 1GiB

@@ -91,6 +91,10 @@ struct EnumWords<RetryOn> {
 };
 
 template <>
+struct EnumWords<Priority> {
+  static constexpr std::string_view kWords[] = {"high", "normal", "low"};
+};
+template <>
 struct EnumWords<CoreDumps> {
   static constexpr std::string_view kWords[] = {"auto", "on", "off"};
 };

@@ -286,6 +286,38 @@ void describe(V& v, RateLimit& r) {
 }
 
 template <class V>
+void describe(V& v, OverloadMemory& m) {
+  v.field("enabled", m.enabled, "Whether the marks below have an effect.");
+  v.field("limit", m.limit, "Limit of the process's resident memory.",
+          {.omit_empty = true, .min = 16 * kMiB, .default_text = "the limit of its cgroup, or the machine's memory"});
+  v.field("reduce", m.reduce,
+          "Percent of the limit from which connections end with their response or, with HTTP/2, when they are idle, "
+          "`idle_timeout` is reduced to as little as a tenth, and less may wait in memory.",
+          {.min = 1, .max = 100});
+  v.field("close", m.close,
+          "Percent of the limit from which the connections are closed that hold most for what they have transferred.",
+          {.min = 1, .max = 100});
+  v.field("refuse", m.refuse, "Percent of the limit from which new connections are refused.", {.min = 1, .max = 100});
+}
+
+template <class V>
+void describe(V& v, OverloadDelay& d) {
+  v.field("target", d.target,
+          "How long a worker's events may wait for their turn. Beyond it a share of the requests gets 503; 0 = never.");
+  v.field("interval", d.interval, "How long they must have waited longer than that before a request is refused.",
+          {.min = 10, .max = 60'000});
+  v.field("refuse", d.refuse,
+          "The highest `priority` of which requests are refused: those of `low` routes only, or, when refusing all of "
+          "them is not enough, those of `normal` ones, too.");
+}
+
+template <class V>
+void describe(V& v, Overload& o) {
+  v.field("memory", o.memory, "Marks of the memory in use.");
+  v.field("delay", o.delay, "More requests than a worker has time for.");
+}
+
+template <class V>
 void describe(V& v, Config& c) {
   v.directive("include",
               "More files of this configuration: paths, or patterns such as `conf.d/*.yaml`, relative to the folder of "
@@ -315,6 +347,8 @@ void describe(V& v, Config& c) {
       {.omit_empty = true});
   v.field("limits", c.limits, "Bounds on the whole process.");
   v.field("memory", c.memory, "Buffer memory.");
+  v.field("overload", c.overload,
+          "What is given up first when memory or time is short. See docs/operating/overload.md.");
   v.field("body_file", c.body_file, "The file that holds buffered bodies, on routes with `buffer`.");
   v.field("rate_limits", c.rate_limits,
           "Limits on the rate of requests and connections, which listeners and routes name.", {.omit_empty = true});

@@ -329,6 +329,9 @@ void describe(V& v, HttpRoute& r) {
   v.field("rate_limits", r.rate_limits,
           "Names of `rate_limits`, all of which must admit a request, after the listener's.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("priority", r.priority,
+          "Which requests get 503 first while a worker is overloaded: those of `low` routes, then, with "
+          "`overload.delay.refuse: normal`, those of `normal` ones, never those of `high` ones.");
   v.field("maintenance", r.maintenance, "Responds with 503 while a file exists.", {.omit_empty = true});
   v.field("auth", r.auth, "Who a client must prove to be; else 401.", {.omit_empty = true});
   v.field("forward_auth", r.forward_auth,

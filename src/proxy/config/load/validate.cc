@@ -77,6 +77,10 @@ class Checker {
       report_.error("memory.ring_entries", absl::StrCat("must be a power of two, got ", config_.memory.ring_entries,
                                                         "; the next is ", std::bit_ceil(config_.memory.ring_entries)));
     }
+    check_overload(config_.overload.memory);
+    if (config_.overload.delay.refuse == Priority::kHigh) {
+      report_.error("overload.delay.refuse", "expected `low` or `normal`: requests of high priority are never refused");
+    }
     if (config_.listeners.empty()) report_.error("listeners", "expected at least one listener");
     check_names(config_.listeners, "listeners", report_);
     check_names(config_.upstreams, "upstreams", report_);
@@ -100,6 +104,16 @@ class Checker {
   }
 
  private:
+  void check_overload(const OverloadMemory& memory) {
+    const auto check_above = [this](const char* key, uint32_t mark, const char* lower_key, uint32_t lower) {
+      if (mark > lower) return;
+      report_.error(absl::StrCat("overload.memory.", key),
+                    absl::StrCat("must be above `", lower_key, "`, which is ", lower, ", got ", mark));
+    };
+    check_above("close", memory.close, "reduce", memory.reduce);
+    check_above("refuse", memory.refuse, "close", memory.close);
+  }
+
   void check_listener(const Listener& listener, const std::string& path) {
     const ProxyProtocol& proxy = listener.proxy_protocol;
     const bool all_unix = std::all_of(listener.addresses.begin(), listener.addresses.end(), [](const Address& address) {

@@ -32,6 +32,7 @@
 #include "proxy/config/model/identity.h"
 #include "proxy/config/model/log.h"
 #include "proxy/config/model/maintenance.h"
+#include "proxy/config/model/overload.h"
 #include "proxy/config/model/privileges.h"
 #include "proxy/config/model/rate_limit.h"
 #include "proxy/config/model/regex.h"
@@ -236,6 +237,7 @@ struct HttpRoute {
   std::optional<Rewrite> rewrite;        ///< Of the forwarded request.
   std::vector<Cidr> allow, deny;         ///< As in Http; both levels apply.
   std::vector<std::string> rate_limits;  ///< As in Http; both levels apply.
+  Priority priority = Priority::kNormal;  ///< While a worker is overloaded. `readiness` routes count as high.
   std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
   std::optional<ForwardAuth> forward_auth;  ///< Asked after `auth`.
@@ -621,6 +623,7 @@ struct Config {
   std::optional<Admin> admin;
   Limits limits;
   Memory memory;
+  Overload overload;
   BodyFile body_file;
   std::vector<RateLimit> rate_limits;
   std::vector<Listener> listeners;  ///< At least one.

@@ -73,11 +73,12 @@ bool Http1Server::read_head() {
   kind_ = info.kind;
   expects_ = info.expects;
   version_1_0_ = info.version_1_0;
-  const bool last = !info.persistent || draining_ || requests_ >= limits.requests;
   body_.begin(info.framing, info.length);
   if (asks_for_tunnel(kind_)) await_tunnel(info.accept);
 
-  begin_exchange(acceptor_.on_stream(*this), last ? Persistence::kEnds : Persistence::kPersists);
+  StreamReceiver& receiver = acceptor_.on_stream(*this);  // It may call end_after_request().
+  const bool last = !info.persistent || draining_ || requests_ >= limits.requests;
+  begin_exchange(receiver, last ? Persistence::kEnds : Persistence::kPersists);
   const bool end = info.framing == Framing::kNone && !pending_tunnel_;
   begin_input(end ? In::kDone : pending_tunnel_ ? In::kHeld : In::kBody);
   receiver_->on_head(*this, std::move(head), end);

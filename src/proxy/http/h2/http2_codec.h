@@ -61,6 +61,9 @@ class Http2Codec final : public HttpCodec {
     Http2Counters& counters;
     ErrorReader* error_reader = nullptr;  ///< Null: errors are not recorded.
     HeadBudget* head_budget = nullptr;    ///< Null: only the bound per connection holds.
+    /// Set while the process is short of memory: the connection's receive window is then reduced to the protocol's
+    /// initial one. Null: never.
+    const bool* scarce = nullptr;
   };
 
   explicit Http2Codec(const Shared& shared, Acceptor* acceptor = nullptr);
@@ -182,6 +185,7 @@ class Http2Codec final : public HttpCodec {
   // http2_control.cc: frames that concern the whole connection.
   void take_settings(const Http2FrameHeader& header, const Buffer& payload);
   void change_send_windows(int64_t change);
+  void give_scarce_credit();
   void take_ping(const Http2FrameHeader& header, const Buffer& payload);
   void take_goaway(const Http2FrameHeader& header, const Buffer& payload);
   void take_window_update(const Http2FrameHeader& header, const Buffer& payload);

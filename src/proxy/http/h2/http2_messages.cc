@@ -393,8 +393,22 @@ void Http2Codec::take_credit(Http2Stream& stream, uint32_t bytes) {
   queue(Http2FrameType::kWindowUpdate, stream.id_, std::exchange(stream.credit_, 0));
 }
 
+// While memory is short, the peer gets no more than the window with which connections begin. The rest of the credit is
+// given back with the data that it sends in that window later.
+void Http2Codec::give_scarce_credit() {
+  if (receive_window_ > int64_t{kHttp2FirstWindow} / 2) return;
+  const auto given = static_cast<uint32_t>(std::min<int64_t>(credit_, kHttp2FirstWindow - receive_window_));
+  if (given == 0) return;
+  credit_ -= given;
+  receive_window_ += given;
+  queue(Http2FrameType::kWindowUpdate, 0, given);
+}
+
 void Http2Codec::take_connection_credit(uint32_t bytes) {
   credit_ += bytes;
+  if (shared_.scarce && *shared_.scarce) [[unlikely]] {
+    if (!failed()) return give_scarce_credit();
+  }
   if (failed() || credit_ < limits().connection_window_bytes / 2) return;
   receive_window_ += credit_;
   queue(Http2FrameType::kWindowUpdate, 0, std::exchange(credit_, 0));

@@ -109,7 +109,9 @@ void Exchange::on_response_moved() {
 
 void Exchange::client_reset(ResetReason reason) {
   if ((!response_.ended() || !client_->sent_all()) && !response_.cut()) {
-    end_ = session_->shutting_down() ? HttpEnd::kShutdown : reset_rule(Side::kClient, reason).end;
+    end_ = session_->shutting_down()       ? HttpEnd::kShutdown
+           : session_->closed_for_memory() ? HttpEnd::kOverload
+                                           : reset_rule(Side::kClient, reason).end;
   }
   stop_waiting();
   end_hedge();

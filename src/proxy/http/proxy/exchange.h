@@ -148,6 +148,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void finish();
 
   // Tracing.
+  [[nodiscard]] bool is_shed() const;
   void begin_trace();
   /// The attempt has failed, for the reason or with the status of its response.
   void trace_failure(std::string_view reason, uint16_t status = 0);

@@ -54,7 +54,16 @@ void Exchange::take_request(bool end) {
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
   find_route();
+  if (http_worker().overload().sheds() && is_shed()) [[unlikely]]
+    return fail(HttpEnd::kOverload);
   advance();
+}
+
+// Whether the request is refused because the worker has too many.
+bool Exchange::is_shed() const {
+  const config::HttpRoute* const route = target_ ? target_->route.get() : nullptr;
+  if (route && route->readiness) return false;
+  return http_worker().overload().sheds(route ? route->priority : config::Priority::kNormal);
 }
 
 void Exchange::begin_trace() {

@@ -74,6 +74,8 @@ OwnResponse own_response(HttpEnd end) {
       return {408, kDeadlineExceeded, "the request body did not arrive in time"};
     case HttpEnd::kBodyTooLarge:
       return {413, kResourceExhausted, "the request's body is too large"};
+    case HttpEnd::kOverload:
+      return {503, kUnavailable, "the proxy has too many requests"};
     case HttpEnd::kStuck:
       return {503, kUnavailable, "queued data made no progress while memory was short"};
     case HttpEnd::kShutdown:
@@ -233,6 +235,8 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   }
   // The Accept field determined the form of the error page.
   room = room && (end_ == HttpEnd::kOk || head.fields.add(chunks, "vary", "accept"));
+  if (end_ == HttpEnd::kOverload) [[unlikely]]
+    room = room && head.fields.add(chunks, "retry-after", "1");
   SLUICE_CHECK(room);
   if (!location.empty() && !head.fields.add(chunks, "location", location)) return fail(HttpEnd::kBadRequest);
   (void)change_response(head, true);  // A response without these changes is better than none.

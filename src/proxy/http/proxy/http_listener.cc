@@ -28,6 +28,7 @@ bool changes_speak_of_tls(const config::Http& http) {
 HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener& listener, HttpCounters& counters)
     : http2_shared{worker.worker().pool(), http2, counters.http2} {
   http2_shared.head_budget = &worker.pump().head_budget();
+  http2_shared.scarce = &worker.worker().scarce();
   const config::Http& config = *listener.http;
   http1.secure = listener.tls || listener.alts;
   http1.allow_connect = config.allow_connect;

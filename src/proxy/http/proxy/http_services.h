@@ -3,6 +3,7 @@
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
 #include "proxy/http/proxy/connection_pump.h"
+#include "proxy/overload/worker_overload.h"
 
 namespace sluice {
 
@@ -12,10 +13,12 @@ class HttpServices {
   Worker& worker() { return worker_; }
   HandshakerServices& handshakers() { return handshakers_; }
   ConnectionPump& pump() { return pump_; }
+  WorkerOverload& overload() { return overload_; }
 
  protected:
-  HttpServices(Worker& loop, HandshakerServices& alts, ConnectionPump::Pump run)
-      : worker_(loop), handshakers_(alts), pump_(loop, run) {}
+  HttpServices(Worker& loop, HandshakerServices& alts, ConnectionPump::Pump run,
+               WorkerOverload& overload = WorkerOverload::none())
+      : worker_(loop), handshakers_(alts), pump_(loop, run), overload_(overload) {}
   ~HttpServices() = default;
   HttpServices(const HttpServices&) = delete;
   HttpServices& operator=(const HttpServices&) = delete;
@@ -24,6 +27,7 @@ class HttpServices {
   Worker& worker_;
   HandshakerServices& handshakers_;
   ConnectionPump pump_;
+  WorkerOverload& overload_;
 };
 
 }  // namespace sluice

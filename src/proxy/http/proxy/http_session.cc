@@ -175,6 +175,10 @@ void HttpSession::make_http1() {
 StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
   busy_ = true;  // Even if the response is finished before this batch.
   follow_configuration();
+  if (services_.overload().reduces() && !http2()) [[unlikely]] {
+    services_.overload().count(OverloadAction::kCloseAfterResponse);
+    static_cast<Http1Server&>(*codec_).end_after_request();
+  }
   return listener_->begin_exchange(*this, stream);
 }
 
@@ -263,10 +267,15 @@ void HttpSession::on_pumped() {
   // The time of a head also runs while streams are open. The idle time begins at the end of the last stream.
   if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = services_.worker().now_ms();
   mid_head_ = mid_head;
+  const bool became_idle = busy_ && !busy;
   busy_ = busy;
   // Between two requests, however soon the next one comes.
   if (acceptor_->moving_out() && acceptor_->departures().has_room() && move_out()) [[unlikely]]
     return;
+  if (became_idle && !mid_head && services_.overload().reduces() && http2() && !draining_) [[unlikely]] {
+    services_.overload().count(OverloadAction::kGoaway);
+    return drain();
+  }
   if (!std::exchange(quiet_, false)) return;
   arm_timer(services_.worker().now_ms() + kQuietMs);
 }
@@ -316,7 +325,7 @@ bool HttpSession::may_read() {
 }
 
 bool HttpSession::review_memory() {
-  if (ending() || !codec_) return false;
+  if (ending() || end_if_idle() || !codec_) return false;
   if (Source source; Source::from(client_ip_.bytes(), source)) {
     acceptor_->source_memory()->add(source, codec_->held_bytes() + transport_.queued());
   }
@@ -344,7 +353,33 @@ bool HttpSession::review_memory() {
   return true;
 }
 
+// Requests that are in progress end with the connection.
+bool HttpSession::close_for_memory() {
+  if (ending()) return false;
+  stay();
+  closed_for_memory_ = true;
+  count_end(SessionEnd::kOverload);
+  reset();
+  return true;
+}
+
 // ---- Time ----
+
+uint64_t HttpSession::idle_timeout_ms() const {
+  return services_.overload().reduced_ms(milliseconds(listener_->config->idle_timeout));
+}
+
+bool HttpSession::end_if_idle() {
+  if (!services_.overload().reduces() || moving_ || draining_ || mid_head_) return false;
+  const bool silent = beginning_ && !beginning_->setup && beginning_->first.empty();
+  const bool waits = beginning_ ? silent : !codec_ || (codec_->streams() == 0 && !codec_->mid_head());
+  if (!waits || transport_.queued() > 0 || services_.worker().now_ms() < waits_since_ms_ + idle_timeout_ms()) {
+    return false;
+  }
+  services_.overload().count(OverloadAction::kReduceTimeouts);
+  on_timer();
+  return true;
+}
 
 void HttpSession::on_timer() {
   if (lingering()) return linger_timeout();
@@ -359,9 +394,9 @@ void HttpSession::on_timer() {
       count_end(SessionEnd::kFinished);
       return close();
     }
-    const uint64_t limit = milliseconds(silent        ? config.idle_timeout
-                                        : !beginning_ ? config.http2.preface_timeout
-                                                      : config.header_timeout);
+    const uint64_t limit = silent        ? idle_timeout_ms()
+                           : !beginning_ ? milliseconds(config.http2.preface_timeout)
+                                         : milliseconds(config.header_timeout);
     if (limit == 0 || now < waits_since_ms_ + limit) return arm_timer(now + kQuietMs);
     if (!silent) listener_->counters.header_timeouts.add();
     count_end(SessionEnd::kIdleTimeout);
@@ -391,7 +426,7 @@ void HttpSession::on_timer() {
     return wake();
   }
   const bool without_request = (!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0;
-  const uint64_t idle_due = waits_since_ms_ + milliseconds(config.idle_timeout);
+  const uint64_t idle_due = waits_since_ms_ + idle_timeout_ms();
   // Checked before activity: frames without a request, such as PING, do not postpone idle_timeout.
   const bool idle_over = without_request && !mid_head_ && !(codec_ && codec_->mid_head()) && now >= idle_due;
   if (!idle_over && now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);

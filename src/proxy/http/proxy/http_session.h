@@ -55,6 +55,8 @@ class HttpSession final : public Session,
   ConnectionFacts facts() const override;
   void add_details(ConnectionDetails& details) const override;
   PeerAddress peer() const override;
+  uint64_t transferred_bytes() const override;
+  bool close_for_memory() override;
 
   /// Continues as a session of `to`, an acceptor whose configuration replaces that of the present one. During setup,
   /// the present one still decides how the connection begins, so nothing changes.
@@ -107,6 +109,7 @@ class HttpSession final : public Session,
   const Agreement* agreed() const { return agreed_.get(); }
   bool http2() const { return version_ == Version::kHttp2; }
   bool shutting_down() const { return shutting_down_; }
+  bool closed_for_memory() const { return closed_for_memory_; }
   /// The number of open streams, at least 1.
   uint32_t streams() const { return codec_ && codec_->streams() > 0 ? codec_->streams() : 1; }
   bool has_queued() const { return transport_.queued() > 0; }
@@ -195,6 +198,9 @@ class HttpSession final : public Session,
   void log_refused(const BrokenMessage& message, std::string_view reason);
   void log_failure_of_codec();
   void head_timed_out();
+  uint64_t idle_timeout_ms() const;
+  /// While memory is short: ends what has no request and has been idle for the reduced timeout.
+  bool end_if_idle();
 
   ClientAcceptor* acceptor_;
   HttpListener* listener_;
@@ -213,6 +219,7 @@ class HttpSession final : public Session,
   bool body_in_flight_ : 1 = false;  // The transport holds response body.
   bool shutting_down_ : 1 = false;
   bool abandoned_ : 1 = false;
+  bool closed_for_memory_ : 1 = false;
   bool stays_ : 1 = false;          // No other process has taken it.
   bool broken_logged_ : 1 = false;  // The log has the rule that ends the connection.
   uint8_t held_at_ = 0;             // The second of the last hold_requests(), modulo; 0: none.

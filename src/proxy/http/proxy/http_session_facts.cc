@@ -54,6 +54,11 @@ void HttpSession::add_details(ConnectionDetails& details) const {
   }
 }
 
+uint64_t HttpSession::transferred_bytes() const {
+  const auto totals = transport_.socket().totals();
+  return totals ? totals->received + totals->acknowledged : 0;
+}
+
 PeerAddress HttpSession::peer() const {
   if (beginning_ && beginning_->setup) return beginning_->setup->source();
   const PeerAddress known = client_ip_.address(client_port_);

@@ -9,7 +9,7 @@
 namespace sluice {
 
 HttpWorker::HttpWorker(const Context& context)
-    : HttpServices(context.worker, context.handshakers, HttpConnection::pump),
+    : HttpServices(context.worker, context.handshakers, HttpConnection::pump, context.overload),
       context_(context),
       random_(reinterpret_cast<uintptr_t>(this)) {}
 

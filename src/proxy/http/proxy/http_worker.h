@@ -28,6 +28,7 @@ class HttpWorker : public HttpServices {
     HandshakerServices& handshakers;
     BodyFile* body_file = nullptr;                ///< Set if a route has `buffer`.
     const std::atomic<bool>* stopping = nullptr;  ///< See PhaseSetup.
+    WorkerOverload& overload = WorkerOverload::none();
   };
   explicit HttpWorker(const Context& context);
   ~HttpWorker();

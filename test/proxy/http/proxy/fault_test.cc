@@ -77,6 +77,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kBodyTimeout, kClient},
     {HttpEnd::kBodyTooLarge, kClient},
     {HttpEnd::kSendTimeout, kClient},
+    {HttpEnd::kOverload, kSluice},
     {HttpEnd::kStuck, kSluice},
     {HttpEnd::kIdleTimeout, kNone},
     {HttpEnd::kRequestTimeout, kNone},

@@ -124,7 +124,7 @@ class HttpRig {
     handshakers_ = std::make_unique<HandshakerServices>(loop_->worker());
     if (keeps_bodies(config())) body_file_.emplace(config::BodyFile());
     http_worker_ = std::make_unique<HttpWorker>(
-        HttpWorker::Context{loop_->worker(), *handshakers_, body_file_ ? &*body_file_ : nullptr});
+        HttpWorker::Context{loop_->worker(), *handshakers_, body_file_ ? &*body_file_ : nullptr, nullptr, overload});
     acceptor_ = make_acceptor(*fd);
     acceptor_->start();
     if (upstream().health_check) {
@@ -269,6 +269,9 @@ class HttpRig {
   std::vector<config::Upstream> upstreams;
   std::vector<config::RateLimit> rate_limits;
   Worker::Options options;
+  OverloadState overload_state;
+  OverloadCounters overload_counters;
+  WorkerOverload overload{overload_state, overload_counters, 1, 0};
 
  private:
   std::unique_ptr<ClientAcceptor> make_acceptor(int fd) {
@@ -288,7 +291,8 @@ class HttpRig {
                                           /*other_backlogs=*/0,
                                           /*sockets=*/1,
                                           counters_->resets,
-                                          limits};
+                                          limits,
+                                          overload};
     return std::make_unique<ClientAcceptor>(context,
                                             std::make_unique<HttpSessionFactory>(context, *http_worker_, nullptr),
                                             std::vector<ListenSocket>{{.fd = fd, .family = AF_INET}});
@@ -314,7 +318,7 @@ class HttpRig {
     loop_->until([this] { return http_worker_->idle() && (!checker_ || checker_->idle()); });
     loop_->settle(2);
     EXPECT_EQ(sum_of_ends(), http().requests.value()) << "each request has one end";
-    EXPECT_EQ(sum_of_session_ends(), counters().accepted.value()) << "and each session";
+    EXPECT_EQ(sum_of_session_ends() + sum(counters().refused), counters().accepted.value()) << "and each session";
     loop_->until([this] { return loop_->chunks_out() == 0; });  // Helper threads may have some.
     EXPECT_EQ(state_->limits->connections.active(), 0u);
     EXPECT_EQ(global_.active(), 0u);
