@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from harness import end, need, require, spawn, wait_until
-from origins import connect
+from origins import connect, free_port
 
 
 class _Server:
@@ -100,6 +100,16 @@ def certificate(folder, name):
                     "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}",
                     "-keyout", key, "-out", chain], check=True, capture_output=True, timeout=30)
     return chain, key
+
+
+class Redis(_Server):
+    """Keeps nothing on disk."""
+
+    def __init__(self):
+        self.address = f"127.0.0.1:{free_port()}"
+        super().__init__("redis-server", [("127.0.0.1", int(self.address.split(":")[1]))])
+        self.run("--port", self.address.split(":")[1], "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                 "--dir", self.folder)
 
 
 class IperfServer(_Server):

@@ -178,10 +178,10 @@ TEST(LoaderAccess, ExtAuthz) {
   EXPECT_NE(asks("ext_authz: {}"), "");
   EXPECT_NE(asks("ext_authz: { to: authz, timeout: 0s }"), "");
   EXPECT_EQ(asks("ext_authz: { to: authz }", "protocol: http1"),
-            "f:1:98: listeners[0].http.routes[0].ext_authz.to: upstream \"authz\" gets calls of gRPC: give it "
+            "f:1:97: listeners[0].http.routes[0].ext_authz.to: upstream \"authz\" gets calls of gRPC: give it "
             "`protocol: http2`");
   EXPECT_EQ(asks("ext_authz: { to: authz }, forward_auth: { to: web, path: /a }"),
-            "f:1:66: listeners[0].http.routes[0]: `forward_auth` and `ext_authz` exclude each other");
+            "f:1:64: listeners[0].http.routes[0]: `forward_auth` and `ext_authz` exclude each other");
 }
 
 TEST(LoaderAccess, PrintsExtAuthz) {

@@ -147,7 +147,7 @@ TEST(LoaderGlobalRateLimits, Values) {
   EXPECT_EQ(with("{ source: true }, { route: true, key: r }, { host: true }, { header: X-Key }, { cookie: c }, "
                  "{ value: v, key: k }"),
             "");
-  const std::string at = "f:2:68: listeners[0].http.global_rate_limits.descriptors[0].entries[0]";
+  const std::string at = "f:2:73: listeners[0].http.global_rate_limits.descriptors[0].entries[0]";
   const std::string one = at +
                           ": expected exactly one of `source`, `route`, `host`, `sni`, `peer`, `header`, "
                           "`cookie`, `jwt_claim` and `value`";
