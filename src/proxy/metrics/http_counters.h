@@ -45,7 +45,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,        ///< The request was still in progress when the drain timeout expired.
   kMoved,           ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 30;
+inline constexpr int kHttpEndCount = 31;
 const char* http_end_name(HttpEnd end);
 
 /// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.

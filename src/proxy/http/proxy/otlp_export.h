@@ -40,6 +40,7 @@ class OtlpExport final : public UpstreamRequest {
              Buffer&& body);
   ~OtlpExport() = default;
 
+  HttpWorker& http_worker() const { return worker_; }
   // StreamReceiver
   void on_head(HttpStream&, Head&& head, bool end) override;
   void on_body(HttpStream&, Buffer&& body, bool end) override;
