@@ -18,7 +18,7 @@ namespace sluice {
 
 inline constexpr std::string_view kExtAuthzPath = "/envoy.service.auth.v3.Authorization/Check";
 
-/// What the authorizer is told about a request.
+/// What a CheckRequest says about a request.
 struct CheckedRequest {
   const Head& head;  ///< As it will be forwarded, so far.
   const RequestAttributes& facts;

@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-/// Reads the memory in use some times a second, on a thread of its own, and tells the workers its level.
+/// Reads the memory in use some times a second, on a thread of its own, and publishes its level.
 class MemoryWatch {
  public:
   /// Descriptors that it opens once it has started.

@@ -24,7 +24,7 @@ inline constexpr std::string_view kShouldRateLimitPath = "/envoy.service.ratelim
 /// The descriptors of one route on one worker, in the order of the configuration.
 class RateDescriptors {
  public:
-  /// What only the route tells.
+  /// What only the route has.
   struct Place {
     std::string route;  ///< The value of `route`.
     /// The header field that a claim of the client's token is in.
@@ -79,7 +79,7 @@ std::optional<RateLimitResponse> read_rate_limit_response(std::string_view messa
 // Add the fields for the upstream, and for the client. They return false if there is no room.
 [[nodiscard]] bool add_request_fields(ChunkPool& pool, std::string_view message, Fields& to);
 [[nodiscard]] bool add_response_fields(ChunkPool& pool, std::string_view message, Fields& to);
-/// Adds Retry-After and the fields of draft-ietf-httpapi-ratelimit-headers-10, as far as the response tells their
+/// Adds Retry-After and the fields of draft-ietf-httpapi-ratelimit-headers-10, as far as the response has their
 /// values and they are not there yet.
 [[nodiscard]] bool add_limit_fields(ChunkPool& pool, const RateLimitResponse& response, std::string_view domain,
                                     Fields& to);

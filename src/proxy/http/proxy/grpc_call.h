@@ -11,8 +11,8 @@ namespace sluice {
 /// its grpc-status is OK.
 class GrpcCall final : public SideRequest {
  public:
-  /// Starts it; returns null if it has notified the caller already. `path` is `/package.Service/Method`. The service
-  /// is told the timeout, too.
+  /// Starts it; returns null if it has notified the caller already. `path` is `/package.Service/Method`. It carries
+  /// the timeout.
   static SideCall* begin(HttpWorker& worker, HttpUpstream& to, std::string_view path, std::string_view message,
                          uint64_t timeout_ms, Caller& caller) {
     return begin_of<GrpcCall>(worker, timeout_ms, to, path, message, timeout_ms, caller);

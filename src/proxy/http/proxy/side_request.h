@@ -52,9 +52,9 @@ class SideRequest : public UpstreamRequest, public SideCall {
   [[nodiscard]] bool take_body(Buffer&& body);
   /// Whether the caller still waits.
   bool awaited() const { return caller_ != nullptr; }
-  /// Tells the caller, unless it was told before.
+  /// Notifies the caller, unless it was notified before.
   void notify(Outcome outcome, std::string_view error = {});
-  /// The response has ended: leaves the upstream, and tells the caller.
+  /// The response has ended: leaves the upstream, and notifies the caller.
   void finish(Outcome outcome, std::string_view error = {});
   /// The same before the response has ended.
   void give_up(Outcome outcome, std::string_view error);
