@@ -66,6 +66,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kAuthRefused, kClient},
     {HttpEnd::kAuthFailed, kEndpoint},
     {HttpEnd::kRateLimited, kClient},
+    {HttpEnd::kRateLimitFailed, kEndpoint},
     {HttpEnd::kMaintenance, kSluice},
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},
