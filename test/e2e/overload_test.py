@@ -27,22 +27,29 @@ class Bystander(threading.Thread):
         client = None
         while not self.over.is_set():
             began = time.monotonic()
+            is_new = client is None
             try:
                 client = client or wire.Http1Client(self.address)
                 response = client.get("/size/100", seconds=10 * SLOWNESS)
+                if not response and is_new and client.how:
+                    raise ConnectionResetError  # It came behind the handshake.
                 if not response or not response.complete or response.body != pattern(100):
                     raise AssertionError(f"{response!r} {client.how}")
                 self.times.append(time.monotonic() - began)
                 if not response.persistent:
-                    client.close()
-                    client = None
+                    client = self.closed(client)
             except ConnectionResetError:  # At the last mark.
                 self.refused += 1
-                client = None
+                client = self.closed(client)
             except Exception as error:  # Whatever it is, the test reports it.
                 self.failures.append(repr(error))
-                client = None
+                client = self.closed(client)
             time.sleep(0.02)
+
+    @staticmethod
+    def closed(client):
+        if client:
+            client.close()
 
     def stop(self):
         self.over.set()
@@ -95,7 +102,8 @@ class Memory(harness.SluiceTest):
         self.assertFalse(bystander.failures)
         self.assertGreater(len(bystander.times), 20)
         self.assertLess(bystander.times[len(bystander.times) * 99 // 100], 1.5 * SLOWNESS)
-        self.assertLess(max(peak), limit * 1.1)
+        self.assertLessEqual(bystander.refused, stats.total("refused_total", limit="overload"))
+        self.assertLess(max(peak), limit * 1.3)  # What arrives until the next reading, which a busy machine delays.
         self.assertGreater(stats.ended("overload"), 0)
         self.assertEqual(stats.ended("overload"), stats.total("overload_actions_total", action="close_connection"))
         self.assertGreater(stats.total("overload_closed_bytes_total"), MIB)

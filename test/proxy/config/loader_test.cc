@@ -182,6 +182,8 @@ listeners:
           forward: three
           rewrite: { regex: '/v(.)/(.*)', substitution: '/\2/\1' }
           rate_limits: all
+          rate_limit_descriptors: [ { entries: [ { value: api, key: kind }, { route: true } ] } ]
+          ext_authz: { to: three, timeout: 46s, on_failure: allow }
           auth:
             jwt:
               jwks_file: keys.json
@@ -203,6 +205,7 @@ listeners:
         - { match: { path: { exact: /ready } }, readiness: true }
         - forward: two
       rate_limits: some
+      global_rate_limits: { to: three, domain: d, timeout: 47ms, on_failure: refuse, descriptors: [ { entries: [ { source: true } ] } ] }
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
       header_timeout: 11s
@@ -460,6 +463,20 @@ upstreams:
                                                       .response_headers = {*FieldName::parse("x-n")},
                                                       .on_failure = OnFailure::kAllow}));
   EXPECT_EQ(http.routes[4].rate_limits, std::vector<std::string>{"all"});
+  EXPECT_EQ(http.routes[4].ext_authz,
+            (ExtAuthz{.to = "three", .timeout = std::chrono::seconds(46), .on_failure = OnFailure::kAllow}));
+  ASSERT_EQ(http.routes[4].rate_limit_descriptors.size(), 1);
+  ASSERT_EQ(http.routes[4].rate_limit_descriptors[0].entries.size(), 2);
+  EXPECT_EQ(http.routes[4].rate_limit_descriptors[0].entries[0].value, "api");
+  EXPECT_EQ(http.routes[4].rate_limit_descriptors[0].entries[0].key, "kind");
+  EXPECT_TRUE(http.routes[4].rate_limit_descriptors[0].entries[1].route);
+  ASSERT_TRUE(http.global_rate_limits.has_value());
+  EXPECT_EQ(http.global_rate_limits->to, "three");
+  EXPECT_EQ(http.global_rate_limits->domain, "d");
+  EXPECT_EQ(http.global_rate_limits->timeout, std::chrono::milliseconds(47));
+  EXPECT_EQ(http.global_rate_limits->on_failure, OnFailure::kRefuse);
+  ASSERT_EQ(http.global_rate_limits->descriptors.size(), 1);
+  EXPECT_TRUE(http.global_rate_limits->descriptors[0].entries[0].source);
   EXPECT_EQ(http.rate_limits, std::vector<std::string>{"some"});
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
