@@ -58,7 +58,7 @@ class SharedConnections(UpgradeTest):
         super().setUp()
         self.origin = self.keep(Origin())
 
-    def config(self, origin=None, shutdown_timeout="5s", upstream_options=None, **http):
+    def config(self, origin=None, shutdown_timeout=f"{5 * SLOWNESS}s", upstream_options=None, **http):
         return {"workers": 1, "shutdown_timeout": shutdown_timeout,
                 "listeners": [listener(name, http={"forward": "x", **http}) for name in ("main", "other")],
                 "upstreams": [upstream("x", origin or self.origin, protocol="http2", **(upstream_options or {}))]}
