@@ -9,8 +9,8 @@ namespace sluice {
 
 namespace {
 
-// A worker hands over if it has more than the fewest, this many, and an eighth. Short connections come and go within
-// this margin, so that they stay where they were accepted.
+// A worker hands over if it has more than the fewest, this many, and an eighth. Most short connections come and go
+// within this margin, and stay where they were accepted.
 constexpr uint32_t kMargin = 2;
 constexpr uint32_t kMarginPart = 8;
 
