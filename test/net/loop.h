@@ -193,6 +193,12 @@ class Peer {
     }
     return total;
   }
+  /// Reads the available data. Returns whether the other side has ended the connection, in order or by a reset. What it
+  /// sent before arrives piece by piece on a busy machine: use it in Loop::until.
+  bool over() {
+    read();
+    return ended || error == ECONNRESET;
+  }
   void shutdown_write() const { ::shutdown(fd_, SHUT_WR); }
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

@@ -457,8 +457,7 @@ TEST_P(SocketTest, CloseOfAnIdleSocket) {
   client.close();
   client.wait_closed();
   EXPECT_EQ(client.recorder.closed, 1);
-  loop->settle();
-  peer.read();
+  loop->until([&] { return peer.over(); });
   EXPECT_TRUE(peer.ended);
   client.close();
   loop->settle();
@@ -486,10 +485,7 @@ TEST_P(SocketTest, CloseWithEverythingInFlight) {
     EXPECT_EQ(client.recorder.received.size(), recorder);
     EXPECT_EQ(client.recorder.ends, 0);
     EXPECT_THAT(client.recorder.errors, ElementsAre());
-    loop->settle();
-    EXPECT_EQ(loop->chunks_out(), 0u);
-    peer.read();
-    EXPECT_TRUE(peer.ended || peer.error == ECONNRESET);
+    loop->until([&] { return loop->chunks_out() == 0 && peer.over(); });
   }
 }
 
@@ -543,8 +539,7 @@ TEST_P(SocketTest, QueuedDataIsDroppedByClose) {
   client.send("never leaves");
   client.close();
   client.wait_closed();
-  loop->settle();
-  peer.read();
+  loop->until([&] { return peer.over(); });
   EXPECT_TRUE(peer.ended);
   EXPECT_EQ(peer.received, "");
 }
