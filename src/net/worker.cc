@@ -134,14 +134,15 @@ void Worker::turn(int64_t timeout_ms) {
   }
   set_ring_timer();
   if (!yielding_tasks_.empty()) timeout_ms = 0;
-  if (observe_turn_) observe_turn_(observer_, options_.clock_ms() - now_ms());
+  if (observe_turn_) observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : options_.clock_ms() - now_ms());
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_remote_free(false);
   timers_.set_now(options_.clock_ms());
   ++batch_;
   ++counters_.batches;
-  counters_.completions +=
+  turn_completions_ =
       ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
+  counters_.completions += turn_completions_;
   timers_.advance(now_ms());
   end_of_batch();
   if (!yielding_tasks_.empty()) {

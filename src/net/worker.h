@@ -92,7 +92,8 @@ class Worker {
   void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
   /// Calls `observe(context, busy_ms)` before each wait with how long the turn has taken: since the wait before it,
-  /// whose end is now_ms().
+  /// whose end is now_ms(). It is 0 for a turn of less than kFewCompletions, for which the clock is not read: behind so
+  /// few events nothing has queued for long.
   void observe_turns(void (*observe)(void* context, uint64_t busy_ms), void* context) {
     observe_turn_ = observe;
     observer_ = context;
@@ -160,6 +161,7 @@ class Worker {
   size_t zero_copy_bytes() const { return zero_copy_bytes_; }
 
  private:
+  static constexpr size_t kFewCompletions = 8;
   // Memory that each parked receive should find.
   static constexpr size_t kParkedBytes = size_t{16} * 1024;
   // share(): 1/32 of the memory left, as long as the budget outside the reserve is not used up. A thousand connections
@@ -203,6 +205,7 @@ class Worker {
   bool scarce_ = false;
   void (*observe_turn_)(void* context, uint64_t busy_ms) = nullptr;
   void* observer_ = nullptr;
+  size_t turn_completions_ = 0;
   size_t zero_copy_bytes_;
   std::vector<ChunkRef> own_chunks_;  // By descriptor.
   std::vector<LoopSocket*> service_;

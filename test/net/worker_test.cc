@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -438,6 +439,36 @@ TEST(WorkerTest, ChunksReturnFromOtherWorkers) {
   one->post(resume);
   ASSERT_TRUE(wait_for([&] { return reader.closed.load(std::memory_order_acquire); }));
   // The destructor of the worker's thread checks that every chunk returned.
+}
+
+// The clock passes during the turn in which the events are processed.
+TEST(Worker, ReportsTheTimeOfTurnsWithManyEvents) {
+  for (const size_t events : {size_t{1}, size_t{20}}) {
+    Loop loop;
+    uint64_t longest_ms = 0;
+    loop->observe_turns(
+        [](void* longest, uint64_t busy_ms) {
+          auto& ms = *static_cast<uint64_t*>(longest);
+          ms = std::max(ms, busy_ms);
+        },
+        &longest_ms);
+    std::vector<std::unique_ptr<Client>> clients;
+    std::vector<Peer> peers;
+    for (size_t i = 0; i < events; ++i) {
+      const Pair pair = test::unix_pair();
+      peers.emplace_back(pair.theirs);
+      clients.push_back(std::make_unique<Client>(loop, pair.ours));
+      clients.back()->recorder.data = [](Socket&, Buffer&) { Loop::jump(1000); };
+      clients.back()->socket.start_reading();
+    }
+    loop.settle();
+    for (const Peer& peer : peers) peer.send("x");
+    loop.until([&] {
+      return std::all_of(clients.begin(), clients.end(), [](const auto& c) { return c->recorder.received == "x"; });
+    });
+    loop.settle();
+    events == 1 ? EXPECT_EQ(longest_ms, 0u) : EXPECT_GE(longest_ms, 1000u);
+  }
 }
 
 }  // namespace

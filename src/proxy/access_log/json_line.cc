@@ -15,32 +15,36 @@ static_assert(kFrame + LineLimits::kTime + LineLimits::kPath + LineLimits::kUser
                   10 * LineLimits::kName + 5 * LineLimits::kWord + 9 * LineLimits::kNumber <=
               kMaxLogLineBytes);
 
-class JsonObject {
+// The members behind the first one. The sizes of the keys are constants, so that the compiler copies them by a few
+// moves.
+class JsonMembers {
  public:
-  explicit JsonObject(LineWriter& line) : line_(line) {}
+  explicit JsonMembers(LineWriter& line) : line_(line) {}
 
   // An unknown value is written as null.
-  void text(std::string_view key, std::string_view value, size_t max) {
+  template <size_t kSize>
+  void text(const char (&key)[kSize], std::string_view value, size_t max) {
     this->key(key);
-    if (value.empty()) return line_.raw("null");
-    line_.raw("\"");
+    if (value.empty()) return line_.literal("null");
+    line_.literal("\"");
     line_.json_text(value, max);
-    line_.raw("\"");
+    line_.literal("\"");
   }
-  void number(std::string_view key, std::optional<uint64_t> value) {
+  template <size_t kSize>
+  void number(const char (&key)[kSize], std::optional<uint64_t> value) {
     this->key(key);
-    value ? line_.number(*value) : line_.raw("null");
-  }
-  void key(std::string_view key) {
-    line_.raw(first_ ? "{\"" : ",\"");
-    first_ = false;
-    line_.raw(key);
-    line_.raw("\":");
+    value ? line_.number(*value) : line_.literal("null");
   }
 
  private:
+  template <size_t kSize>
+  [[gnu::always_inline]] void key(const char (&key)[kSize]) {
+    line_.literal(",\"");
+    line_.literal(key);
+    line_.literal("\":");
+  }
+
   LineWriter& line_;
-  bool first_ = true;
 };
 
 }  // namespace
@@ -48,43 +52,42 @@ class JsonObject {
 size_t format_json_line(const AccessRecord& record, std::span<char> out) {
   const bool is_request = record.kind == AccessRecord::Kind::kRequest;
   LineWriter line(out.data());
-  JsonObject object(line);
-  object.key("time");
-  line.raw("\"");
+  line.literal("{\"time\":\"");
   line.time(record.time_ms);
-  line.raw("\"");
-  object.text("client", record.client, LineLimits::kName);
-  object.number("client_port", record.client_port != 0 ? std::optional<uint64_t>(record.client_port) : std::nullopt);
-  object.text("listener", record.listener, LineLimits::kName);
-  object.text("protocol", record.protocol, LineLimits::kWord);
-  object.text("tls_version", record.tls, LineLimits::kWord);
-  object.text("tls_cipher", record.cipher, LineLimits::kName);
-  object.text("tls_server_name", record.server_name, LineLimits::kName);
+  line.literal("\"");
+  JsonMembers members(line);
+  members.text("client", record.client, LineLimits::kName);
+  members.number("client_port", record.client_port != 0 ? std::optional<uint64_t>(record.client_port) : std::nullopt);
+  members.text("listener", record.listener, LineLimits::kName);
+  members.text("protocol", record.protocol, LineLimits::kWord);
+  members.text("tls_version", record.tls, LineLimits::kWord);
+  members.text("tls_cipher", record.cipher, LineLimits::kName);
+  members.text("tls_server_name", record.server_name, LineLimits::kName);
   if (is_request) {
-    object.text("method", record.method, LineLimits::kWord);
-    object.text("authority", record.authority, LineLimits::kAuthority);
-    object.text("path", record.path, LineLimits::kPath);
-    object.number("status", record.status);
-    object.number("grpc_status", record.grpc_status);
+    members.text("method", record.method, LineLimits::kWord);
+    members.text("authority", record.authority, LineLimits::kAuthority);
+    members.text("path", record.path, LineLimits::kPath);
+    members.number("status", record.status);
+    members.number("grpc_status", record.grpc_status);
   }
-  object.text("reason", record.reason, LineLimits::kWord);
-  if (is_request) object.text("detail", record.detail, LineLimits::kName);
-  object.number("bytes_in", record.request_bytes);
-  object.number("bytes_out", record.response_bytes);
-  object.number("bytes_pinned", record.pinned_bytes);
-  object.number("duration_us", record.duration_us);
-  object.number(is_request ? "upstream_us" : "connect_us", record.upstream_us);
-  object.text("route", record.route, LineLimits::kName);
-  object.text("upstream", record.upstream, LineLimits::kName);
-  object.text("endpoint", record.endpoint, LineLimits::kName);
-  object.number("attempts", record.attempts);
+  members.text("reason", record.reason, LineLimits::kWord);
+  if (is_request) members.text("detail", record.detail, LineLimits::kName);
+  members.number("bytes_in", record.request_bytes);
+  members.number("bytes_out", record.response_bytes);
+  members.number("bytes_pinned", record.pinned_bytes);
+  members.number("duration_us", record.duration_us);
+  is_request ? members.number("upstream_us", record.upstream_us) : members.number("connect_us", record.upstream_us);
+  members.text("route", record.route, LineLimits::kName);
+  members.text("upstream", record.upstream, LineLimits::kName);
+  members.text("endpoint", record.endpoint, LineLimits::kName);
+  members.number("attempts", record.attempts);
   if (is_request) {
-    object.text("user", record.user, LineLimits::kName);
-    object.text("request_id", record.request_id, LineLimits::kName);
-    object.text("trace_id", record.trace_id, LineLimits::kWord);
-    object.text("user_agent", record.user_agent, LineLimits::kUserAgent);
+    members.text("user", record.user, LineLimits::kName);
+    members.text("request_id", record.request_id, LineLimits::kName);
+    members.text("trace_id", record.trace_id, LineLimits::kWord);
+    members.text("user_agent", record.user_agent, LineLimits::kUserAgent);
   }
-  line.raw("}\n");
+  line.literal("}\n");
   return static_cast<size_t>(line.end() - out.data());
 }
 

@@ -48,7 +48,11 @@ size_t copy_plain(std::string_view text, char* to) {
     }
     return copy_eight<kSpaces>(from + size - 8, to + size - 8) ? size : done;
   }
-  if (size < 4) return 0;
+  if (size < 4) {
+    size_t done = 0;
+    for (; done < size && is_plain(from[done], kSpaces); ++done) to[done] = from[done];
+    return done;
+  }
   uint32_t front, back;  // They overlap.
   std::memcpy(&front, from, sizeof front);
   std::memcpy(&back, from + size - 4, sizeof back);

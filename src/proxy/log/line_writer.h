@@ -34,7 +34,24 @@ class LineWriter {
     std::memcpy(at_, text.data(), text.size());
     at_ += text.size();
   }
-  void number(uint64_t value) { at_ = std::to_chars(at_, at_ + LineLimits::kNumber, value).ptr; }
+  /// As raw(), of a string literal: its size is a constant.
+  template <size_t kSize>
+  [[gnu::always_inline]] void literal(const char (&text)[kSize]) {
+    std::memcpy(at_, text, kSize - 1);
+    at_ += kSize - 1;
+  }
+  void number(uint64_t value) {
+    if (value < 10) {  // Many are 0 or 1.
+      *at_++ = static_cast<char>('0' + value);
+    } else if (value < 1000) {
+      const auto small = static_cast<uint32_t>(value);
+      if (small >= 100) *at_++ = static_cast<char>('0' + small / 100);
+      *at_++ = static_cast<char>('0' + small / 10 % 10);
+      *at_++ = static_cast<char>('0' + small % 10);
+    } else {
+      at_ = std::to_chars(at_, at_ + LineLimits::kNumber, value).ptr;
+    }
+  }
   /// Appends a text. Bytes that are not visible ASCII, quotes, and backslashes are written as `\xNN`; an empty text is
   /// written as `-`. Takes at most `max` bytes, which must be 4 or more; a longer text is cut and ends with `...`.
   template <Spaces kSpaces = Spaces::kEscaped>

@@ -31,6 +31,13 @@ std::string json_of(std::string_view user_agent) {
   return line.substr(0, line.size() - kAfter.size());
 }
 
+TEST(JsonLine, WritesNumbersOfEachLength) {
+  for (const uint64_t number : {uint64_t{0}, uint64_t{9}, uint64_t{10}, uint64_t{99}, uint64_t{100}, uint64_t{105},
+                                uint64_t{999}, uint64_t{1000}, uint64_t{12345}, UINT64_MAX}) {
+    EXPECT_THAT(line_of({.duration_us = number}), HasSubstr("\"duration_us\":" + std::to_string(number) + ","));
+  }
+}
+
 // The example of docs/guides/access-log.md.
 TEST(JsonLine, HasAllValues) {
   const std::string line = line_of({.time_ms = 1'785'499'932'418,
