@@ -382,9 +382,9 @@ class Browsers(PageTest):
         self.assertGreaterEqual(roles.count("columnheader"), 50)
         self.assertGreaterEqual(roles.count("rowheader"), 20)
         self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 2))
-        # The only live region that is on changes with the state, not with each figure.
+        # Live regions change with the state and with what an operator does, not with each figure.
         self.assertEqual(browser.run("[...document.querySelectorAll('[aria-live=polite], [role=status], [role=alert]')].map(each => each.id)"),
-                         ["state", "login-error", "profile-state"])
+                         ["state", "login-error", "change-result", "profile-state", "dialog-error"])
         reached = []
         for _ in range(30):
             browser.press("Tab", 9)
