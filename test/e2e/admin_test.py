@@ -211,13 +211,13 @@ class Pages(AdminTest):
         self.assertEqual(line["time"], line["first"])
         for _ in range(2):
             proxy.reload({**config, "listeners": [listener("main", tcp={"forward": "nobody"})]}, succeeds=False)
-        first, last = self.json(proxy, "/errors")["lines"]
-        self.assertEqual((first["level"], first["times"], last["text"]), ("error", 2, line["text"]))
-        self.assertIn("reload: ", first["text"])
-        self.assertLess(first["first"], first["time"])
+        _, second, last = self.json(proxy, "/errors")["lines"]
+        self.assertEqual((second["level"], second["times"], last["text"]), ("error", 2, line["text"]))
+        self.assertIn("reload: ", second["text"])
+        self.assertLess(second["first"], second["time"])
         page = json.loads(self.sluice("--address", self.address_of(proxy), "errors"))
-        self.assertEqual((page["warnings"], page["errors"]), (1, 2))
-        self.assertEqual(harness.Stats.parse(self.get(proxy, "/metrics")).total("log_lines_total", level="error"), 2)
+        self.assertEqual((page["warnings"], page["errors"]), (1, 4), "two lines each")
+        self.assertEqual(harness.Stats.parse(self.get(proxy, "/metrics")).total("log_lines_total", level="error"), 4)
         # What the log does not have is not here either.
         self.json(proxy, "/log-level", "-d", "error")
         warnings = self.json(proxy, "/errors")["warnings"]
