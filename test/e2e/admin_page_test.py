@@ -2,7 +2,8 @@
 tokens, hostile names, what a browser refuses by the policy (nothing), and that it can be used by all.
 
 Environment variable:
-  SLUICE_SCREENSHOT  a file for the picture of the documents: SLUICE_SCREENSHOT=docs/operating/page.png
+  SLUICE_SCREENSHOTS  a folder for the pictures of the documents: SLUICE_SCREENSHOTS=docs/operating. Those of changes are made by
+                      admin_page_changes_test.py
 """
 
 import contextlib
@@ -23,7 +24,7 @@ READ_TABLE = """(id => {
   const table = document.getElementById(id), heads = [...table.tHead.rows[0].cells].map(cell => cell.textContent.trim());
   return [...table.tBodies[0].rows].map(row => Object.fromEntries([...row.cells].map((cell, i) => [heads[i], cell.textContent])));
 })"""
-SCREENSHOT = os.environ.get("SLUICE_SCREENSHOT")
+SCREENSHOTS = os.environ.get("SLUICE_SCREENSHOTS")
 MAX_SCREENSHOT_BYTES = 150 * 1024
 
 
@@ -81,6 +82,37 @@ class PageTest(AdminTest):
 
     def state(self, browser):
         return browser.run("document.getElementById('state').textContent")
+
+    def save_picture(self, browser, name):
+        picture = browser.screenshot()
+        self.assertLessEqual(len(picture), MAX_SCREENSHOT_BYTES)
+        with open(os.path.join(SCREENSHOTS, name), "wb") as file:
+            file.write(picture)
+
+    def contrasts(self, browser):
+        """Texts with less contrast than WCAG 2.2 AA asks for."""
+        return browser.run("""(() => {
+          const parse = text => text.match(/[\\d.]+/g).map(Number);
+          const light = rgb => [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => {
+            const value = rgb[i] / 255;
+            return sum + share * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+          }, 0);
+          const back = element => {
+            for (; element; element = element.parentElement) {
+              const rgb = parse(getComputedStyle(element).backgroundColor);
+              if (rgb.length === 3 || rgb[3] > 0.99) return rgb;
+            }
+            return [255, 255, 255];
+          };
+          const bad = [];
+          for (const element of document.querySelectorAll('body *')) {
+            if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()) || !element.checkVisibility()) continue;
+            const [a, b] = [light(parse(getComputedStyle(element).color)), light(back(element))];
+            const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+            if (ratio < 4.5) bad.push(`${element.tagName} ${element.textContent.slice(0, 40)} ${ratio.toFixed(2)}`);
+          }
+          return bad;
+        })()""")
 
 
 class Response(AdminTest):
@@ -382,9 +414,9 @@ class Browsers(PageTest):
         self.assertGreaterEqual(roles.count("columnheader"), 50)
         self.assertGreaterEqual(roles.count("rowheader"), 20)
         self.assertEqual((roles.count("main"), roles.count("banner"), roles.count("status")), (1, 1, 2))
-        # The only live region that is on changes with the state, not with each figure.
+        # Live regions change with the state and with what an operator does, not with each figure.
         self.assertEqual(browser.run("[...document.querySelectorAll('[aria-live=polite], [role=status], [role=alert]')].map(each => each.id)"),
-                         ["state", "login-error", "profile-state"])
+                         ["state", "login-error", "change-result", "profile-state", "dialog-error"])
         reached = []
         for _ in range(30):
             browser.press("Tab", 9)
@@ -406,31 +438,6 @@ class Browsers(PageTest):
         browser.color_scheme("light")
         self.assertEqual(self.contrasts(browser), [])
         self.assertEqual(browser.complaints, [])
-
-    def contrasts(self, browser):
-        """Texts with less contrast than WCAG 2.2 AA asks for."""
-        return browser.run("""(() => {
-          const parse = text => text.match(/[\\d.]+/g).map(Number);
-          const light = rgb => [0.2126, 0.7152, 0.0722].reduce((sum, share, i) => {
-            const value = rgb[i] / 255;
-            return sum + share * (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-          }, 0);
-          const back = element => {
-            for (; element; element = element.parentElement) {
-              const rgb = parse(getComputedStyle(element).backgroundColor);
-              if (rgb.length === 3 || rgb[3] > 0.99) return rgb;
-            }
-            return [255, 255, 255];
-          };
-          const bad = [];
-          for (const element of document.querySelectorAll('body *')) {
-            if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim()) || !element.checkVisibility()) continue;
-            const [a, b] = [light(parse(getComputedStyle(element).color)), light(back(element))];
-            const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-            if (ratio < 4.5) bad.push(`${element.tagName} ${element.textContent.slice(0, 40)} ${ratio.toFixed(2)}`);
-          }
-          return bad;
-        })()""")
 
     def test_optional_pages(self):
         """Percentiles and connections are shown if the process has pages for them, and are no error if it does not."""
@@ -613,7 +620,7 @@ class Flames(PageTest):
             browser.color_scheme(scheme)
             browser.size(width, 800, mobile=width < 500)
             self.assertEqual(browser.run("document.documentElement.scrollWidth"), width, "it scrolls to the side")
-            self.assertEqual(Browsers.contrasts(self, browser), [])
+            self.assertEqual(self.contrasts(browser), [])
         self.assertEqual(browser.complaints, [])
 
     def test_tree(self):
@@ -661,13 +668,9 @@ class Screenshot(PageTest):
             time.sleep(4)
             if i == 6:
                 self.keep(Traffic(proxy.address("web"), 0.002))
-        picture = browser.screenshot()
-        self.assertLessEqual(len(picture), MAX_SCREENSHOT_BYTES)
-        with open(SCREENSHOT, "wb") as file:
-            file.write(picture)
+        self.save_picture(browser, "page.png")
 
-
-    if SCREENSHOT:
+    if SCREENSHOTS:
         test_picture = picture
 
 

@@ -11,7 +11,8 @@ except ImportError:
 
 # By page; all other pages are text.
 DEFINITIONS = {"/config": "config", "/generations": "generations", "/upstreams": "upstreams", "/connections": "connections",
-               "/pools": "pools", "/memory": "memory", "/latency": "latency", "/log-level": "log_level"}
+               "/pools": "pools", "/memory": "memory", "/latency": "latency", "/errors": "errors",
+               "/log-level": "log_level"}
 # Larger ones take too long.
 MOST_BYTES = 200_000
 _validators = {}

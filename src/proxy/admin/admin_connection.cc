@@ -1,16 +1,14 @@
 #include "proxy/admin/admin_connection.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
+#include "proxy/admin/request_origin.h"
 #include "proxy/common/peer_address.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/message/http_date.h"
@@ -26,15 +24,6 @@ constexpr size_t kPieceBytes = size_t{32} * 1024;
 constexpr uint64_t kProgressPollMs = 1000;
 constexpr uint64_t kWorkPollMs = 100;
 
-// Whether the host of a request is an address or this machine. Other names could be made to point here by the page that
-// a browser on this machine shows (DNS rebinding).
-bool is_own_host(std::string_view authority) {
-  if (authority.starts_with('[')) return true;
-  const std::string host(authority.substr(0, authority.rfind(':')));
-  in_addr ip4;
-  return host.empty() || absl::EqualsIgnoreCase(host, "localhost") || inet_pton(AF_INET, host.c_str(), &ip4) == 1;
-}
-
 // The peer of a Unix socket is a process.
 std::string peer_text(int fd) {
   const PeerAddress peer = PeerAddress::peer_of(fd);
@@ -48,15 +37,15 @@ std::string peer_text(int fd) {
 }  // namespace
 
 AdminConnection* AdminConnection::start(AdminServices& services, int fd, int family) {
-  auto* const connection = new AdminConnection(services, family);
+  auto* const connection = new AdminConnection(services);
   connection->transport_.adopt(fd, family);
   connection->speak(
       make_codec<Http1Server>(services.worker().pool(), services.http1, services.http1_counters, *connection));
   return connection;
 }
 
-AdminConnection::AdminConnection(AdminServices& services, int family)
-    : HttpConnection(services), admin_(services), family_(family), idle_since_ms_(services.worker().now_ms()) {}
+AdminConnection::AdminConnection(AdminServices& services)
+    : HttpConnection(services), admin_(services), idle_since_ms_(services.worker().now_ms()) {}
 
 AdminConnection::~AdminConnection() = default;
 
@@ -89,14 +78,17 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
     admin_.counters.unauthorized.add();
     return refuse(401, "this needs the token of admin.token_file, as `Authorization: Bearer TOKEN`");
   }
-  // A page of another site, in a browser on this machine, could send requests, too. Only tokens and the permissions of
-  // Unix sockets keep it out otherwise.
-  const bool is_open = !settings.token && family_ != AF_UNIX;
-  if (is_open && (!is_own_host(head.authority()) || head.fields.find("origin") != Fields::npos)) {
+  // A page of another site, in a browser on this machine, could send requests, too. A forwarded port leads it to a Unix
+  // socket. Only tokens keep it out otherwise: no page of another site can send them.
+  if (!settings.token && !is_own_host(head.authority())) {
     admin_.counters.refused_hosts.add();
+    return refuse(403, "without admin.token_file, requests must name an IP address or localhost as their host");
+  }
+  if (is_cross_site(head) || (!settings.token && is_other_origin(head))) {
+    admin_.counters.refused_origins.add();
     return refuse(403,
-                  "without admin.token_file, requests must name an IP address or localhost as their host, and must "
-                  "not come from the page of another site");
+                  "a browser has sent this for the page of another site, which may not use the admin listener; a field "
+                  "Origin must be http:// and the host of the request");
   }
   if (request_.method != "GET" && request_.method != "HEAD") request_.peer = peer_text(transport_.socket().fd());
   if (end) request_complete();

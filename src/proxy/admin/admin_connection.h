@@ -45,7 +45,7 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
     kResponding,  // The response is queued, or is being sent.
   };
 
-  AdminConnection(AdminServices& services, int family);
+  explicit AdminConnection(AdminServices& services);
   ~AdminConnection() override;
 
   // HttpCodec::Acceptor
@@ -77,7 +77,6 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   void set_timer();
 
   AdminServices& admin_;
-  const int family_;
   HttpStream* stream_ = nullptr;  // Set while a request is in progress.
   Exchange exchange_ = Exchange::kNone;
   AdminRequest request_;

@@ -74,6 +74,7 @@ struct AdminCounters {
   Counter requests;
   Counter unauthorized;      ///< Requests without the token.
   Counter refused_hosts;     ///< Requests for a host name that is not this machine's.
+  Counter refused_origins;   ///< Requests that a browser has sent for the page of another site.
   Counter too_large;         ///< Requests with too large a body.
   Counter refused_memory;    ///< Requests refused because too much output waits for slow clients.
   Counter malformed;         ///< Requests that break a rule of HTTP, or whose head is too large.

@@ -156,7 +156,8 @@ std::vector<Command> make_commands() {
       .text =
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
           "as in `sluice admin --config sluice.yaml /log-level debug`; several are sent as VALUE&VALUE. The page "
-          "`profile` takes some seconds: it shows where processor time goes, in the form that flamegraph.pl reads.",
+          "`errors` has the last warnings and errors of the log. The page `profile` takes some seconds: it shows where "
+          "processor time goes, in the form that flamegraph.pl reads.",
       .options = with(
           {.name = "--delete", .text = "Remove what is at PATH: an endpoint."},
           with({.name = "--seconds", .value = "N", .text = "For how long `profile` samples, from 1 to 60. Default: 5."},

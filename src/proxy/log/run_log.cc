@@ -491,7 +491,9 @@ absl::Status RunLog::reopen() {
 void RunLog::line(LogLevel level, std::string_view text, const LogFields& fields) {
   if (!enabled(level)) return;
   lines_[static_cast<size_t>(level)].fetch_add(1, std::memory_order_relaxed);
-  if (log_->put(LogRecord(wall_clock_ms(), level, text, fields))) ring();
+  LogRecord record(wall_clock_ms(), level, text, fields);
+  recent_.add(record);
+  if (log_->put(std::move(record))) ring();
 }
 
 void RunLog::print(std::string_view text) {

@@ -15,6 +15,7 @@
 #include "proxy/common/log_limit.h"
 #include "proxy/log/log_line.h"
 #include "proxy/log/log_sink.h"
+#include "proxy/log/recent_lines.h"
 
 namespace sluice {
 
@@ -60,6 +61,8 @@ class RunLog {
 
   /// The events of a level so far, with those that were dropped later.
   uint64_t lines(LogLevel level) const { return lines_[static_cast<size_t>(level)].load(std::memory_order_relaxed); }
+  /// The last warnings and errors that were logged, with those that were dropped later.
+  const RecentLines& recent() const { return recent_; }
   /// The number of lines dropped from the log and from standard output.
   uint64_t lines_dropped() const;
   uint64_t prints_dropped() const;
@@ -75,6 +78,7 @@ class RunLog {
 
   std::atomic<LogLevel> level_{LogLevel::kInfo};
   std::array<std::atomic<uint64_t>, kLogLevels> lines_{};
+  RecentLines recent_;
   std::unique_ptr<Prints> prints_;
   std::unique_ptr<Lines> log_;
   int bell_ = -1;  // An eventfd. It stays open, because another thread may be in line() while stop() runs.

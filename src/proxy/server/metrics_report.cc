@@ -489,6 +489,7 @@ std::string format_admin(const AdminCounters& counters) {
   line(out, "admin_requests_total", "", counters.requests.value());
   line(out, "admin_requests_refused_total", "reason=\"unauthorized\"", counters.unauthorized.value());
   line(out, "admin_requests_refused_total", "reason=\"host\"", counters.refused_hosts.value());
+  line(out, "admin_requests_refused_total", "reason=\"origin\"", counters.refused_origins.value());
   line(out, "admin_requests_refused_total", "reason=\"too_large\"", counters.too_large.value());
   line(out, "admin_requests_refused_total", "reason=\"memory\"", counters.refused_memory.value());
   line(out, "admin_requests_refused_total", "reason=\"malformed\"", counters.malformed.value());

@@ -22,6 +22,7 @@
 #include "proxy/log/run_log.h"
 #include "proxy/server/connection_page.h"
 #include "proxy/server/endpoint_page.h"
+#include "proxy/server/error_page.h"
 #include "proxy/server/exposition.h"
 #include "proxy/server/latency_report.h"
 #include "proxy/server/metrics_report.h"
@@ -334,6 +335,14 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
   }
   json.member("connections", process_.connections.active());
   write_connection_rows(table_->first_rows(), json.key("largest_connections"));
+  json.end_object();
+  return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::errors(const AdminRequest&) {
+  JsonWriter json;
+  json.begin_object();
+  write_recent_lines(RunLog::process(), json);
   json.end_object();
   return json_response(std::move(json));
 }

@@ -71,6 +71,7 @@ class ProcessPages final : public AdminPages {
   AdminResponse connections(const AdminRequest& request);
   AdminResponse pools(const AdminRequest& request);
   AdminResponse memory(const AdminRequest& request);
+  AdminResponse errors(const AdminRequest& request);
   AdminResponse profile(const AdminRequest& request);
   AdminResponse log_level(const AdminRequest& request);
 

@@ -204,8 +204,47 @@ TEST_F(AdminServerTest, RefusesOtherHostsWithoutAToken) {
     client.send(absl::StrCat("GET / HTTP/1.1\r\nHost: ", host, "\r\n\r\n"));
     EXPECT_THAT(client.read_until("\r\n"), StartsWith("HTTP/1.1 200 ")) << host;
   }
-  Client page(port_);
-  EXPECT_THAT(page.get("/a", "Origin: http://evil.example\r\n"), HasSubstr(" 403 "));
+  EXPECT_EQ(counters_.refused_hosts.value(), 4u);
+}
+
+// Its own page may change something, and nothing else in a browser. Links lead here all the same.
+TEST_F(AdminServerTest, RefusesPagesOfOtherSites) {
+  apply();
+  const auto status_of = [&](std::string_view method, std::string_view fields) {
+    Client client(port_);
+    client.send(absl::StrCat(method, " /a HTTP/1.1\r\nHost: 127.0.0.1:9901\r\n", fields, "Content-Length: 0\r\n\r\n"));
+    return client.read_until("\r\n").substr(9, 3);
+  };
+  for (const char* fields :
+       {"Origin: http://evil.example\r\n", "Origin: http://evil.example:9901\r\n", "Origin: null\r\n", "Origin:\r\n",
+        "Origin: https://127.0.0.1:9901\r\n", "Origin: http://127.0.0.1\r\n", "Origin: http://127.0.0.1:99010\r\n",
+        "Origin: http://localhost:9901\r\n", "Origin: http://127.0.0.1:9901\r\nOrigin: http://127.0.0.1:9901\r\n",
+        "Sec-Fetch-Site: cross-site\r\n", "Sec-Fetch-Site: same-site\r\nOrigin: http://127.0.0.1:9901\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n"}) {
+    for (const char* method : {"GET", "POST", "PUT", "DELETE", "OPTIONS"}) EXPECT_EQ(status_of(method, fields), "403");
+  }
+  EXPECT_EQ(counters_.refused_origins.value(), 13u * 5);
+  for (const char* fields :
+       {"", "Origin: http://127.0.0.1:9901\r\n", "Sec-Fetch-Site: none\r\n",
+        "Origin: http://127.0.0.1:9901\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\n"}) {
+    for (const char* method : {"GET", "POST", "PUT", "DELETE"}) EXPECT_EQ(status_of(method, fields), "200") << fields;
+  }
+  const char* link = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+  EXPECT_EQ(status_of("GET", link), "200");
+  EXPECT_EQ(status_of("POST", link), "403") << "a form";
+  EXPECT_EQ(counters_.refused_hosts.value(), 0u);
+}
+
+// A proxy in front may send the token for whoever comes by it, and may have another name. What browsers say stays.
+TEST_F(AdminServerTest, RefusesPagesOfOtherSitesWithAToken) {
+  const std::string token = "0123456789abcdef";
+  apply(AdminToken(token));
+  Client client(port_);
+  const std::string good = absl::StrCat("Authorization: Bearer ", token, "\r\n");
+  EXPECT_THAT(client.get("/a", absl::StrCat(good, "Origin: https://admin.example\r\n")), HasSubstr(" 200 "));
+  EXPECT_THAT(client.get("/a", absl::StrCat(good, "Sec-Fetch-Site: cross-site\r\n")), HasSubstr(" 403 "));
+  EXPECT_EQ(counters_.refused_origins.value(), 1u);
 }
 
 TEST_F(AdminServerTest, WaitsForFiguresAndGivesUp) {
