@@ -30,8 +30,9 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
        kReads, &ProcessPages::connections},
       {"/pools", "the buffer pools of each worker", true, kReads, &ProcessPages::pools},
       {"/memory", "the memory of the process", true, kReads, &ProcessPages::memory},
-      {"/profile", "where processor time goes, as folded stacks: takes ?seconds=5", false, kReads,
-       &ProcessPages::profile},
+      {"/profile",
+       "where processor time goes, or ?type=allocations what takes memory, as folded stacks: takes ?seconds=5", false,
+       kReads, &ProcessPages::profile},
       {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false,
        kTakesChanges, &ProcessPages::log_level},
   };
