@@ -147,6 +147,13 @@ class ChunkPool {
   using PressureFunction = sluice::PressureFunction;
   void set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context);
 
+  /// Callback for each chunk that is handed out, for a profiler: `bytes` is the chunk's capacity, `caller` the return
+  /// address of the pool's function, so a place in the code that takes the chunk. It runs on the home thread, inside
+  /// that function, and must not use the pool. A null function removes the callback; without one it costs nothing. Home
+  /// thread only.
+  using TakeFunction = void (*)(void* context, size_t bytes, const void* caller);
+  void set_take(TakeFunction function, void* context);
+
   /// Callback that runs on the releasing thread when the list of remote frees becomes non-empty while
   /// `wake_on_remote_free(true)` is set. It wakes a sleeping worker that has parked connections.
   using WakeFunction = void (*)(void* context);
@@ -280,6 +287,9 @@ class ChunkPool {
   size_t pressure_low_ = 0;
   PressureFunction pressure_ = nullptr;
   void* pressure_context_ = nullptr;
+
+  TakeFunction take_ = nullptr;
+  void* take_context_ = nullptr;
 
   Budget* shared_;
   size_t shared_bytes_ = 0;          // Taken from `shared_`.

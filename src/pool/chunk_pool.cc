@@ -68,7 +68,7 @@ ChunkPool::~ChunkPool() {
 // Decides whether get and put may check only the free list and one limit.
 void ChunkPool::choose_paths() {
   const bool see_all = source_ == Source::kHeap || stacks_;
-  fast_get_limit_ = see_all ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
+  fast_get_limit_ = see_all || take_ ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
   fast_put_pool_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
   if (current_ == this) fast_put_pool_of_thread_ = fast_put_pool_;
 }
@@ -112,6 +112,7 @@ Chunk* ChunkPool::get_any(Tier& t, int tier, const void* caller) {
   }
   if (chunk == nullptr) return nullptr;
   if (stacks_) stacks_->note(chunk, caller);
+  if (take_) take_(take_context_, tier_bytes(tier), caller);
   if (!pressed_ && out_bytes_ > pressure_high_) {
     pressed_ = true;
     ++pressures_;
@@ -157,6 +158,12 @@ void ChunkPool::set_pressure(size_t high_bytes, size_t low_bytes, PressureFuncti
   if (!pressed_) return;
   ++pressures_;
   pressure_(pressure_context_, true);
+}
+
+void ChunkPool::set_take(TakeFunction function, void* context) {
+  take_ = function;
+  take_context_ = context;
+  choose_paths();
 }
 
 Chunk* ChunkPool::get_from_heap(Tier& t, int tier) {

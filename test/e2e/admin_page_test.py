@@ -623,6 +623,23 @@ class Flames(PageTest):
             self.assertEqual(self.contrasts(browser), [])
         self.assertEqual(browser.complaints, [])
 
+    def test_profile_of_allocations(self):
+        proxy, _ = self.start_with(listener("web", http={"forward": "app"}), upstreams=[upstream("app", self.keep(Origin(server("good"))))])
+        for _ in range(3):
+            self.keep(Traffic(proxy.address("web"), 0))
+        browser = self.browse_figures(proxy)
+        browser.run("document.getElementById('allocations-start').click()")
+        browser.wait_for("document.getElementById('profile-state').textContent === 'Sampling for 5 s'")
+        self.assertEqual(browser.run("document.getElementById('profile-start').getAttribute('aria-disabled')"), "true")
+        browser.wait_for("!document.getElementById('profile').hidden", 30)
+        self.assertRegex(browser.run("document.getElementById('profile-state').textContent"), r"^[\d.,]+ [KMG]iB allocated in 5 s$")
+        bars = browser.run("[...document.querySelectorAll('#flames > div')].map(bar => bar.getAttribute('aria-label'))")
+        self.assertRegex(bars[0], r"^all threads, 100 %, [\d,.]+ [KMG]iB$")
+        self.assertTrue(any(each.startswith("buffers, ") for each in bars), bars)
+        self.assertIn("of the bytes", browser.run("document.getElementById('flame-text').textContent"))
+        self.assertLessEqual({"Function", "Own bytes", "Share", "With what it calls"}, set(self.table(browser, "functions")[0]))
+        self.assertEqual(browser.complaints, [])
+
     def test_tree(self):
         """What is made of the lines, a refusal, and names that look like HTML."""
         proxy, _ = self.start_with()

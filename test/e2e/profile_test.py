@@ -126,8 +126,10 @@ class Profile(AdminTest):
     def test_requests_that_are_wrong(self):
         proxy, _ = self.start_with()
         for query, text in (("seconds=0", 'seconds: expected a number from 1 to 60, got "0"'), ("seconds=61", '"61"'),
-                            ("seconds=x", '"x"'), ("second=1", 'there is no parameter "second"; the parameter is seconds'),
-                            ("seconds", "expected NAME=VALUE")):
+                            ("seconds=x", '"x"'), ("second=1", 'there is no parameter "second"; the parameters are type, seconds and unit'),
+                            ("seconds", "expected NAME=VALUE"), ("type=heap", 'type: expected time or allocations, got "heap"'),
+                            ("type=allocations&unit=kb", 'unit: expected bytes or count, got "kb"'),
+                            ("unit=count", "unit is for type=allocations")):
             self.assertIn(text, self.get(proxy, "/profile?" + query, status=400))
         self.assertEqual(self.curl(self.address_of(proxy), "/profile", "-X", "POST")[0], 405)
 
@@ -147,6 +149,7 @@ class Profile(AdminTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("expected a number from 1 to 60", done.stdout)
         for wrong, text in ((["/metrics", "--seconds", "1"], "--seconds is for the page /profile"),
+                            (["/metrics", "--allocations"], "--allocations is for the page /profile"),
                             (["profile", "--seconds", "x"], "--seconds: expected a number")):
             done = command("--address", address, *wrong)
             self.assertEqual(done.returncode, 2)

@@ -186,6 +186,39 @@ TEST(ChunkPool, MetadataLargerThanTheLargestTierIsOnTheHeap) {
   std::memset(metadata.data(), 1, metadata.capacity());
 }
 
+TEST(ChunkPool, ReportsWhatItHandsOut) {
+  ChunkPool pool({.budget_bytes = 1 << 20, .reserve_bytes = 64 * 1024});
+  const ChunkPool::Use use(&pool);
+  chunk_unref(pool.get(512));  // One is on the free list.
+  struct Taken {
+    std::vector<size_t> bytes;
+    const void* caller = nullptr;
+  } taken;
+  pool.set_take(
+      [](void* context, size_t bytes, const void* caller) {
+        static_cast<Taken*>(context)->bytes.push_back(bytes);
+        static_cast<Taken*>(context)->caller = caller;
+      },
+      &taken);
+  for (const size_t bytes : {500u, 512u, 16384u}) chunk_unref(pool.get(bytes));
+  chunk_unref(pool.get_reserved(4000));
+  chunk_unref(pool.get_metadata(100));
+  EXPECT_EQ(taken.bytes, (std::vector<size_t>{512, 512, 16384, 4096, tier_bytes(tier_for(100))}));
+  EXPECT_NE(taken.caller, nullptr);
+  // What is refused is not handed out.
+  std::vector<ChunkRef> all;
+  while (Chunk* chunk = pool.get(kMaxChunkBytes)) all.push_back(ChunkRef::take(chunk));
+  const size_t before = taken.bytes.size();
+  EXPECT_EQ(before, 5 + all.size());
+  all.clear();
+
+  pool.set_take(nullptr, nullptr);
+  chunk_unref(pool.get(512));
+  chunk_unref(pool.get_metadata(100));
+  chunk_unref(pool.get(kMaxChunkBytes));
+  EXPECT_EQ(taken.bytes.size(), before);
+}
+
 TEST(ChunkPool, HeapChunkBelongsToNoPool) {
   const ChunkRef chunk = ChunkRef::take(heap_chunk(100'000));
   EXPECT_EQ(chunk.capacity(), 100'000u);

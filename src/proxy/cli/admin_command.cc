@@ -22,16 +22,19 @@ namespace {
 // The page with the parameters that options name. Only a profile has such.
 absl::StatusOr<std::string> with_parameters(std::string path, const Arguments& arguments) {
   const auto seconds = arguments.value("--seconds");
-  if (!seconds) return path;
+  const bool allocations = arguments.has("--allocations");
+  if (!seconds && !allocations) return path;
   if (path != "/profile") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--seconds is for the page /profile, got ", config::in_quotes(path)));
+    return absl::InvalidArgumentError(absl::StrCat(seconds ? "--seconds" : "--allocations",
+                                                   " is for the page /profile, got ", config::in_quotes(path)));
   }
   unsigned number = 0;
-  if (!absl::SimpleAtoi(*seconds, &number)) {
+  if (seconds && !absl::SimpleAtoi(*seconds, &number)) {
     return absl::InvalidArgumentError(absl::StrCat("--seconds: expected a number, got ", config::in_quotes(*seconds)));
   }
-  return absl::StrCat(path, "?seconds=", number);
+  if (allocations) absl::StrAppend(&path, "?type=allocations");
+  if (seconds) absl::StrAppend(&path, allocations ? "&" : "?", "seconds=", number);
+  return path;
 }
 
 }  // namespace

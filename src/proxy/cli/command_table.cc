@@ -157,11 +157,14 @@ std::vector<Command> make_commands() {
           "Prints the page at PATH, such as /upstreams; / lists the pages. With a VALUE, sends it to the page by PUT, "
           "as in `sluice admin --config sluice.yaml /log-level debug`; several are sent as VALUE&VALUE. The page "
           "`errors` has the last warnings and errors of the log. The page `profile` takes some seconds: it shows where "
-          "processor time goes, in the form that flamegraph.pl reads.",
+          "processor time goes, or with --allocations what takes memory, in the form that flamegraph.pl reads.",
       .options = with(
           {.name = "--delete", .text = "Remove what is at PATH: an endpoint."},
-          with({.name = "--seconds", .value = "N", .text = "For how long `profile` samples, from 1 to 60. Default: 5."},
-               kAdminOptions)),
+          with({.name = "--allocations", .text = "Let `profile` show the bytes that are allocated in place of time."},
+               with({.name = "--seconds",
+                     .value = "N",
+                     .text = "For how long `profile` samples, from 1 to 60. Default: 5."},
+                    kAdminOptions))),
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},

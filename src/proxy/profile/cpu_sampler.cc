@@ -1,6 +1,5 @@
 #include "proxy/profile/cpu_sampler.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,14 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <fstream>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/profile/stack_walk.h"
+#include "proxy/profile/thread_list.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -35,7 +32,6 @@ struct Slot {
   std::atomic<bool> in_use{false};  // The handler is at work.
 };
 std::array<Slot, CpuSampler::kMaxThreads> slots;
-std::atomic<bool> exists{false};
 
 // Async-signal-safe: atomics, gettid(), and reads of the thread's own stack.
 void on_sample(int, siginfo_t* info, void* context) {
@@ -77,20 +73,12 @@ clockid_t clock_of(pid_t thread) {
   return static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | kThreadClock);
 }
 
-std::string name_of_thread(pid_t id) {
-  if (id == getpid()) return "control";
-  std::ifstream file(absl::StrCat("/proc/self/task/", id, "/comm"));
-  std::string name;
-  std::getline(file, name);
-  std::replace(name.begin(), name.end(), ';', ':');
-  return name;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuSampler>> CpuSampler::start() {
-  if (exists.exchange(true)) return absl::AlreadyExistsError("another profile is in progress");
-  std::unique_ptr<CpuSampler> sampler(new CpuSampler());
+  absl::StatusOr<ProfileTurn> turn = ProfileTurn::take();
+  if (!turn.ok()) return turn.status();
+  std::unique_ptr<CpuSampler> sampler(new CpuSampler(*std::move(turn)));
   if (absl::Status status = install_handler(); !status.ok()) return status;
   find_main_stack();
   for (size_t i = kMaxThreads; i-- > 0;) sampler->free_slots_.push_back(i);
@@ -100,19 +88,15 @@ absl::StatusOr<std::unique_ptr<CpuSampler>> CpuSampler::start() {
 
 CpuSampler::~CpuSampler() {
   for (auto& thread : threads_) stop(*thread);
-  exists.store(false);
 }
 
 // Adds those that it does not have, and finds out which are gone.
 absl::Status CpuSampler::add_threads() {
-  DIR* const folder = opendir("/proc/self/task");
-  if (!folder) return absl::ErrnoToStatus(errno, "/proc/self/task");
-  const absl::Cleanup close_it = [folder] { closedir(folder); };
+  const absl::StatusOr<std::vector<pid_t>> all = list_threads();
+  if (!all.ok()) return all.status();
   for (auto& thread : threads_) thread->is_there = false;
   absl::Status result;
-  while (const dirent* const entry = readdir(folder)) {
-    const auto id = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
-    if (id <= 0) continue;
+  for (const pid_t id : *all) {
     const auto known =
         std::find_if(threads_.begin(), threads_.end(), [id](const auto& each) { return each->id == id; });
     if (known != threads_.end()) {

@@ -7,11 +7,13 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proxy/profile/folded_stacks.h"
+#include "proxy/profile/profile_turn.h"
 #include "proxy/profile/sample_ring.h"
 
 namespace sluice {
@@ -21,7 +23,7 @@ namespace sluice {
 /// SIGPROF writes a call stack to a ring. Before and after there is nothing, apart from the handler of SIGPROF, which
 /// the first sampler installs and which stays, since a last signal may arrive late.
 ///
-/// One at a time in a process. For one thread.
+/// One profile at a time in a process. For one thread.
 class CpuSampler {
  public:
   static constexpr uint64_t kHertz = 199;  ///< Not a divisor of anything that programs do each second.
@@ -29,7 +31,7 @@ class CpuSampler {
   /// Threads beyond that are not sampled.
   static constexpr size_t kMaxThreads = 256;
 
-  /// AlreadyExists: there is one. Other errors name what the kernel refuses.
+  /// AlreadyExists: another profile is in progress. Other errors name what the kernel refuses.
   static absl::StatusOr<std::unique_ptr<CpuSampler>> start();
   /// Ends the timers, and waits until no handler writes to a ring any more.
   ~CpuSampler();
@@ -52,12 +54,13 @@ class CpuSampler {
     uint64_t lost_seen = 0;
     bool is_there = true;
   };
-  CpuSampler() = default;
+  explicit CpuSampler(ProfileTurn turn) : turn_(std::move(turn)) {}
   absl::Status add_threads();
   absl::Status add_thread(pid_t id);
   void stop(Thread& thread);
   void take(Thread& thread, FoldedStacks& stacks);
 
+  const ProfileTurn turn_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<size_t> free_slots_;
 };

@@ -1,6 +1,7 @@
 #include "proxy/profile/folded_stacks.h"
 
 #include <array>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -29,7 +30,7 @@ void FoldedStacks::add_all(std::string_view thread, SampleRing& ring) {
   while (const size_t count = ring.take(frames, weight)) add(thread, std::span(frames).first(count), weight);
 }
 
-std::string FoldedStacks::text(uint64_t scale, absl::FunctionRef<std::string_view(uintptr_t address)> name_of) const {
+std::string FoldedStacks::text(double scale, absl::FunctionRef<std::string_view(uintptr_t address)> name_of) const {
   // Different addresses of the same functions become one line.
   std::map<std::string, uint64_t> lines;
   for (const auto& [thread, stacks] : threads_) {
@@ -40,7 +41,8 @@ std::string FoldedStacks::text(uint64_t scale, absl::FunctionRef<std::string_vie
     }
   }
   std::string text;
-  for (const auto& [line, weight] : lines) absl::StrAppend(&text, line, " ", weight * scale, "\n");
+  for (const auto& [line, weight] : lines)
+    absl::StrAppend(&text, line, " ", std::llround(static_cast<double>(weight) * scale), "\n");
   if (lost_ > 0) absl::StrAppend(&text, "[lost samples] ", lost_, "\n");
   return text;
 }

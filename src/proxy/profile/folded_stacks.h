@@ -29,9 +29,10 @@ class FoldedStacks {
   uint64_t samples() const { return samples_; }
   uint64_t lost() const { return lost_; }
 
-  /// The lines, in the order of their text. Each sum is multiplied by `scale`. If samples are lost, the last line is
+  /// The lines, in the order of their text. Each sum is multiplied by `scale` and rounded. If samples are lost, the
+  /// last line is
   /// `[lost samples]` with their number, not multiplied.
-  std::string text(uint64_t scale, absl::FunctionRef<std::string_view(uintptr_t address)> name_of) const;
+  std::string text(double scale, absl::FunctionRef<std::string_view(uintptr_t address)> name_of) const;
 
  private:
   std::map<std::string, absl::flat_hash_map<std::vector<uintptr_t>, uint64_t>, std::less<>> threads_;

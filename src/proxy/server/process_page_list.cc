@@ -31,8 +31,9 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
       {"/pools", "the buffer pools of each worker", true, kReads, &ProcessPages::pools},
       {"/memory", "the memory of the process", true, kReads, &ProcessPages::memory},
       {"/errors", "the last warnings and errors of the log", false, kReads, &ProcessPages::errors},
-      {"/profile", "where processor time goes, as folded stacks: takes ?seconds=5", false, kReads,
-       &ProcessPages::profile},
+      {"/profile",
+       "where processor time goes, or ?type=allocations what takes memory, as folded stacks: takes ?seconds=5", false,
+       kReads, &ProcessPages::profile},
       {"/log-level", "the level of the run-time log; PUT debug, info, warning or error changes it", false,
        kTakesChanges, &ProcessPages::log_level},
   };

@@ -347,7 +347,7 @@ AdminResponse ProcessPages::errors(const AdminRequest&) {
   return json_response(std::move(json));
 }
 
-AdminResponse ProcessPages::profile(const AdminRequest& request) { return profile_page(request); }
+AdminResponse ProcessPages::profile(const AdminRequest& request) { return profile_page(request, process_.workers); }
 
 AdminResponse ProcessPages::log_level(const AdminRequest& request) {
   RunLog& log = RunLog::process();

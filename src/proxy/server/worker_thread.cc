@@ -12,6 +12,7 @@
 #include "proxy/http/proxy/http_session_factory.h"
 #include "proxy/http/proxy/otlp_access_log.h"
 #include "proxy/l4/l4_session.h"
+#include "proxy/profile/allocation_sampler.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/tls/key_signer.h"
 
@@ -118,6 +119,12 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     self->following_memory_.store(false, std::memory_order_release);
     self->apply_memory_level();
   });
+  request(follow_profile_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    // Not a mere store: what a caller did before it saw `true` must be seen here.
+    self->following_profile_.exchange(false, std::memory_order_acq_rel);
+    AllocationSampler::follow(self->worker_->pool());
+  });
   thread_ = std::thread([this, generation = std::move(first)]() mutable { main(std::move(generation)); });
 }
 
@@ -147,6 +154,10 @@ void WorkerThread::follow_endpoints() {
 
 void WorkerThread::follow_memory() {
   if (!following_memory_.exchange(true, std::memory_order_acq_rel)) post(follow_memory_);
+}
+
+void WorkerThread::follow_profile() {
+  if (!following_profile_.exchange(true, std::memory_order_acq_rel)) post(follow_profile_);
 }
 
 void WorkerThread::apply_memory_level() {

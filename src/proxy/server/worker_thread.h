@@ -74,6 +74,8 @@ class WorkerThread {
   bool awaits_session() const { return arriving_.load(std::memory_order_acquire) > 0; }
   /// Notes that the level of the memory in use has changed, or is not normal. On any thread.
   void follow_memory();
+  /// Makes the pool report its chunks while a profile of allocations is in progress. On any thread.
+  void follow_profile();
   /// Requests an update of the gauges; snapshots() grows by one when it is complete.
   void request_snapshot() { post(snapshot_); }
   /// Requests this worker's part of the table, and no longer those of earlier ones. False if the worker has ended.
@@ -138,13 +140,14 @@ class WorkerThread {
   std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
   bool leave_now_ = false;
   Request leave_, apply_, drain_, shut_down_, snapshot_, follow_, list_, begin_moving_out_, end_moving_out_;
-  Request count_stays_, follow_memory_;
+  Request count_stays_, follow_memory_, follow_profile_;
   Departures* departures_ = nullptr;
   config::Duration drain_after_{0};
   bool accepts_again_ = false;
   std::atomic<bool> following_{false};           // follow_ is posted and has not run yet.
   std::atomic<bool> listing_{false};             // list_ likewise.
   std::atomic<bool> following_memory_{false};    // follow_memory_ likewise.
+  std::atomic<bool> following_profile_{false};   // follow_profile_ likewise.
   std::shared_ptr<ConnectionTable> next_table_;  // For list_. Guarded by worker_mutex_.
   std::promise<absl::Status> ready_;
   std::atomic<bool> stopped_{false};

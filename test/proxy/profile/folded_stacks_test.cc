@@ -14,7 +14,7 @@ namespace {
 
 std::string name_of_number(uintptr_t address) { return absl::StrCat("f", address / 10); }
 
-std::string folded(const FoldedStacks& stacks, uint64_t scale = 1) {
+std::string folded(const FoldedStacks& stacks, double scale = 1) {
   std::string name;
   return stacks.text(scale, [&](uintptr_t address) -> std::string_view { return name = name_of_number(address); });
 }
@@ -47,6 +47,14 @@ TEST(FoldedStacks, SaysWhatIsLost) {
   add(stacks, "admin", {10});
   stacks.add_lost(3);
   EXPECT_EQ(folded(stacks, 5), "admin;f1 5\n[lost samples] 3\n");
+}
+
+TEST(FoldedStacks, RoundsWhatItScales) {
+  FoldedStacks stacks;
+  add(stacks, "worker 0", {10}, 1499);
+  add(stacks, "worker 0", {20}, 1500);
+  add(stacks, "worker 0", {25}, 900);  // Of the same function: sums are rounded, and not their parts.
+  EXPECT_EQ(folded(stacks, 0.001), "worker 0;f1 1\nworker 0;f2 2\n");
 }
 
 TEST(FoldedStacks, HasALimit) {
