@@ -226,12 +226,13 @@ template <class V>
 void describe(V& v, Admin& a) {
   v.field("address", a.addresses,
           "Where operators and their tools connect: `127.0.0.1:9901`, `unix:/run/sluice/admin.sock`. Addresses that "
-          "other machines can reach need `token_file`.",
+          "other machines can reach need `token_file`, or `tls` with `client_certificate: require`.",
           {.required = true, .one_word = true, .min = 1});
   v.field("mode", a.mode, "Permissions of the files of Unix sockets.");
   v.field("token_file", a.token_file,
           "File with the token that each request must carry, as `Authorization: Bearer TOKEN`: at least 16 characters.",
           {.omit_empty = true});
+  v.field("tls", a.tls, "Terminates TLS, as on a listener; not on Unix sockets.", {.omit_empty = true});
   v.field("max_connections", a.max_connections, "Open connections; beyond it new ones are closed.",
           {.min = 1, .max = 10000});
   v.field("idle_timeout", a.idle_timeout, "Closes a connection without a request.", {.min = 1});
