@@ -53,7 +53,7 @@ absl::StatusOr<Server::AdminPreparation> Server::prepare_admin(const config::Con
     if (!context.ok()) {
       return absl::Status(context.status().code(), absl::StrCat("admin: tls: ", context.status().message()));
     }
-    for (const FileWarning& warning : warnings) warn(absl::StrCat("admin: tls: ", warning.text));
+    for (const FileWarning& each : warnings) log_line(LogLevel::kWarning, absl::StrCat("admin: tls: ", each.text));
     settings.tls_rules = client_rules(context->get());
     settings.tls = *std::move(context);
   }
