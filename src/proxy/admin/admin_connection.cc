@@ -4,14 +4,19 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "alts_like/handshaker_text.h"
+#include "alts_like/tls_handshake.h"
 #include "net/worker.h"
 #include "proxy/admin/request_origin.h"
 #include "proxy/common/peer_address.h"
+#include "proxy/config/model/units.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/message/http_date.h"
+#include "proxy/log/run_log.h"
 
 namespace sluice {
 
@@ -23,6 +28,15 @@ constexpr size_t kPieceBytes = size_t{32} * 1024;
 // How often the progress of a slow client is checked.
 constexpr uint64_t kProgressPollMs = 1000;
 constexpr uint64_t kWorkPollMs = 100;
+// Of the name in a client's certificate.
+constexpr size_t kNameBytes = 120;
+
+// An error of BoringSSL, and what a client gets that speaks HTTP where TLS is expected.
+constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
+constexpr std::string_view kUseHttps =
+    "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\nconnection: "
+    "close\r\n\r\nthe admin listener expects https://\n";
+static_assert(kUseHttps.size() - kUseHttps.find("\r\n\r\n") - 4 == 36);
 
 // The peer of a Unix socket is a process.
 std::string peer_text(int fd) {
@@ -37,21 +51,91 @@ std::string peer_text(int fd) {
 }  // namespace
 
 AdminConnection* AdminConnection::start(AdminServices& services, int fd, int family) {
-  auto* const connection = new AdminConnection(services);
+  auto* const connection = new AdminConnection(services, family);
   connection->transport_.adopt(fd, family);
-  connection->speak(
-      make_codec<Http1Server>(services.worker().pool(), services.http1, services.http1_counters, *connection));
+  if (services.settings.tls && family != AF_UNIX) {
+    connection->shake_hands();
+  } else {
+    connection->begin_http();
+  }
   return connection;
 }
 
-AdminConnection::AdminConnection(AdminServices& services)
-    : HttpConnection(services), admin_(services), idle_since_ms_(services.worker().now_ms()) {}
+void AdminConnection::begin_http() {
+  speak(make_codec<Http1Server>(services_.worker().pool(), admin_.http1, admin_.http1_counters, *this));
+  if (drains_) drain();
+}
+
+AdminConnection::AdminConnection(AdminServices& services, int family)
+    : HttpConnection(services), admin_(services), family_(family), idle_since_ms_(services.worker().now_ms()) {}
 
 AdminConnection::~AdminConnection() = default;
 
 uint64_t AdminConnection::waits_since_ms() const {
   if (exchange_ == Exchange::kWaiting || exchange_ == Exchange::kResponding) return UINT64_MAX;
   return began_ms_ != 0 ? began_ms_ : idle_since_ms_;
+}
+
+// ---- TLS ----
+
+// The thread signs with its keys itself: it has nothing else to do that must not wait.
+void AdminConnection::shake_hands() {
+  const AdminSettings& settings = admin_.settings;
+  tls_rules_ = settings.tls_rules;
+  transport_.prepare_handshake().handshake =
+      std::make_unique<TlsHandshake>(settings.tls.get(), TlsHandshake::Side::kServer);
+  arm_timer(idle_since_ms_ + config::milliseconds(settings.config.tls->handshake_timeout));
+  transport_.await_handshake(Buffer());
+}
+
+void AdminConnection::on_secured(Transport&, const Agreement& agreement) {
+  admin_.counters.tls_handshakes.add();
+  const std::string& name = agreement.peer_names.empty() ? agreement.common_name : agreement.peer_names.front();
+  certificate_name_ = printable(name, kNameBytes);
+  idle_since_ms_ = services_.worker().now_ms();
+  begin_http();
+  transport_.release_arrived();
+}
+
+void AdminConnection::on_insecure(Transport&, std::string_view error) {
+  if (error.empty()) return close();  // It has left.
+  tls_failed(error);
+  if (error == kPlainHttp) {
+    Buffer response;
+    response.append_copy_beyond_budget(services_.worker().pool(), kUseHttps);
+    transport_.send(std::move(response));
+  }
+  linger(/*cut=*/false);
+}
+
+void AdminConnection::on_record_error(Transport& transport, std::string_view error) {
+  tls_failed(error);
+  HttpConnection::on_record_error(transport, error);
+}
+
+void AdminConnection::tls_failed(std::string_view error) {
+  admin_.counters.tls_failures.add();
+  log_tls(error);
+}
+
+// Anyone who can connect can make failures, so they are limited as those of clients are.
+void AdminConnection::log_tls(std::string_view error) const {
+  static thread_local LogLimit limit;
+  if (!log_enabled(LogLevel::kInfo) || !log_admits(limit, services_.worker().now_ms())) return;
+  log_line(LogLevel::kInfo, absl::StrCat("admin: TLS with ", peer_text(transport_.socket().fd()), " failed: ", error,
+                                         left_out_text(limit)));
+}
+
+void AdminConnection::handshake_timeout() {
+  const uint64_t took_ms = services_.worker().now_ms() - idle_since_ms_;
+  log_tls(absl::StrCat("the handshake was not complete after ", config::print_duration(config::Duration(took_ms)),
+                       ", waiting for ", transport_.awaited()));
+  admin_.counters.handshake_timeouts.add();
+  reset();
+}
+
+bool AdminConnection::follows_rules() const {
+  return !admin_.settings.tls || family_ == AF_UNIX || tls_rules_ == admin_.settings.tls_rules;
 }
 
 // ---- The request ----
@@ -62,6 +146,7 @@ StreamReceiver& AdminConnection::on_stream(HttpStream& stream) {
   had_request_ = true;
   request_ = {};
   if (began_ms_ == 0) began_ms_ = services_.worker().now_ms();
+  if (!follows_rules()) static_cast<Http1Server&>(*codec_).end_after_request();
   return *this;
 }
 
@@ -74,23 +159,33 @@ void AdminConnection::on_head(HttpStream&, Head&& head, bool end) {
   request_.path = path.substr(0, query);
   if (query != std::string_view::npos) request_.query = path.substr(query + 1);
   const AdminSettings& settings = admin_.settings;
+  if (!follows_rules()) {
+    admin_.counters.insecure.add();
+    return refuse(403, "admin.tls has changed since this connection began: make another one");
+  }
   if (settings.token && !settings.token->admits(head.fields) && !admin_.pages.is_public(request_)) {
     admin_.counters.unauthorized.add();
     return refuse(401, "this needs the token of admin.token_file, as `Authorization: Bearer TOKEN`");
   }
   // A page of another site, in a browser on this machine, could send requests, too. A forwarded port leads it to a Unix
-  // socket. Only tokens keep it out otherwise: no page of another site can send them.
-  if (!settings.token && !is_own_host(head.authority())) {
+  // socket. No page can send the token. With TLS it cannot make this listener appear to be its own site, for which
+  // there is no certificate here, so any name will do as the host.
+  const bool secured = transport_.secured();
+  if (!settings.token && !secured && !is_own_host(head.authority())) {
     admin_.counters.refused_hosts.add();
-    return refuse(403, "without admin.token_file, requests must name an IP address or localhost as their host");
+    return refuse(
+        403, "without admin.token_file and admin.tls, requests must name an IP address or localhost as their host");
   }
-  if (is_cross_site(head) || (!settings.token && is_other_origin(head))) {
+  if (is_cross_site(head) || (!settings.token && is_other_origin(head, secured))) {
     admin_.counters.refused_origins.add();
     return refuse(403,
                   "a browser has sent this for the page of another site, which may not use the admin listener; a field "
-                  "Origin must be http:// and the host of the request");
+                  "Origin must be the scheme and the host of the request");
   }
-  if (request_.method != "GET" && request_.method != "HEAD") request_.peer = peer_text(transport_.socket().fd());
+  if (request_.method != "GET" && request_.method != "HEAD") {
+    request_.peer = peer_text(transport_.socket().fd());
+    if (!certificate_name_.empty()) absl::StrAppend(&request_.peer, " (", certificate_name_, ")");
+  }
   if (end) request_complete();
 }
 
@@ -228,6 +323,7 @@ void AdminConnection::set_timer() {
 
 void AdminConnection::on_timer() {
   if (lingering()) return linger_timeout();
+  if (!has_codec()) return handshake_timeout();
   if (work_) {
     poll_work();
     if (ending() || lingering()) return;
@@ -259,6 +355,10 @@ void AdminConnection::on_timer() {
 
 void AdminConnection::drain() {
   if (ending()) return;
+  if (!has_codec()) {
+    drains_ = true;
+    return;
+  }
   had_request_ ? codec_->drain() : static_cast<Http1Server&>(*codec_).end_after_request();
   wake();
 }

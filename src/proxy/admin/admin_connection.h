@@ -34,6 +34,11 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   /// Since when it has had no complete request; UINT64_MAX while it has one. For the choice of the connection that
   /// makes room for another one.
   uint64_t waits_since_ms() const;
+  /// Whether HTTP has not begun yet, as the client has not proven by TLS who it is.
+  bool shaking_hands() const { return !has_codec(); }
+  /// False if it began before a reload that turned TLS on, or changed which certificates clients must have. It gets no
+  /// more responses then.
+  bool follows_rules() const;
 
   bool evicted = false;  ///< The server has ended it to make room.
 
@@ -45,7 +50,7 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
     kResponding,  // The response is queued, or is being sent.
   };
 
-  explicit AdminConnection(AdminServices& services);
+  AdminConnection(AdminServices& services, int family);
   ~AdminConnection() override;
 
   // HttpCodec::Acceptor
@@ -64,9 +69,15 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   void on_gone() override;
   size_t send_mark() const override;
   // Transport::Owner
-  void on_secured(Transport&, const Agreement&) override {}
-  void on_insecure(Transport&, std::string_view) override {}
+  void on_secured(Transport& transport, const Agreement& agreement) override;
+  void on_insecure(Transport& transport, std::string_view error) override;
+  void on_record_error(Transport& transport, std::string_view error) override;
 
+  void shake_hands();
+  void begin_http();
+  void tls_failed(std::string_view error);
+  void log_tls(std::string_view error) const;
+  void handshake_timeout();
   void request_complete();
   void send(AdminResponse response);
   bool client_left() const;
@@ -77,6 +88,7 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   void set_timer();
 
   AdminServices& admin_;
+  const int family_;
   HttpStream* stream_ = nullptr;  // Set while a request is in progress.
   Exchange exchange_ = Exchange::kNone;
   AdminRequest request_;
@@ -84,8 +96,11 @@ class AdminConnection final : public HttpConnection, public HttpCodec::Acceptor,
   std::string body_;                 // Of the response.
   size_t sent_ = 0;                  // Bytes of it that are queued in the stream.
   bool had_request_ = false;
-  uint64_t idle_since_ms_;  // The end of the last request.
-  uint64_t began_ms_ = 0;   // When the first byte of the present request came; 0: none has.
+  bool drains_ = false;           // It is to drain as soon as it speaks HTTP.
+  std::string tls_rules_;         // Of the settings with which its handshake began; empty without TLS.
+  std::string certificate_name_;  // The first name in the client's certificate, for the log; empty without one.
+  uint64_t idle_since_ms_;        // The end of the last request, or of the handshake.
+  uint64_t began_ms_ = 0;         // When the first byte of the present request came; 0: none has.
 };
 
 }  // namespace sluice

@@ -72,17 +72,21 @@ struct AdminCounters {
   Counter refused_connections;  ///< Beyond `max_connections`, while all others had a request in progress.
   Counter evicted;              ///< Closed in favor of a new connection, as they had no request.
   Counter requests;
-  Counter unauthorized;      ///< Requests without the token.
-  Counter refused_hosts;     ///< Requests for a host name that is not this machine's.
-  Counter refused_origins;   ///< Requests that a browser has sent for the page of another site.
-  Counter too_large;         ///< Requests with too large a body.
-  Counter refused_memory;    ///< Requests refused because too much output waits for slow clients.
-  Counter malformed;         ///< Requests that break a rule of HTTP, or whose head is too large.
-  Counter idle_timeouts;     ///< Connections closed by `idle_timeout`,
-  Counter header_timeouts;   ///< by `header_timeout`,
-  Counter send_timeouts;     ///< and by `send_timeout`.
-  Counter endpoint_changes;  ///< Requests that have changed an endpoint.
-  Counter figures_timeouts;  ///< Responses for which not all workers had provided figures in time.
+  Counter unauthorized;        ///< Requests without the token.
+  Counter refused_hosts;       ///< Requests for a host name that is not this machine's.
+  Counter refused_origins;     ///< Requests that a browser has sent for the page of another site.
+  Counter too_large;           ///< Requests with too large a body.
+  Counter refused_memory;      ///< Requests refused because too much output waits for slow clients.
+  Counter malformed;           ///< Requests that break a rule of HTTP, or whose head is too large.
+  Counter tls_handshakes;      ///< Finished ones.
+  Counter tls_failures;        ///< Connections whose handshake failed, or that violated TLS after it.
+  Counter insecure;            ///< Requests on connections that do not have the TLS that a reload has required.
+  Counter handshake_timeouts;  ///< Connections closed by `tls.handshake_timeout`,
+  Counter idle_timeouts;       ///< by `idle_timeout`,
+  Counter header_timeouts;     ///< by `header_timeout`,
+  Counter send_timeouts;       ///< and by `send_timeout`.
+  Counter endpoint_changes;    ///< Requests that have changed an endpoint.
+  Counter figures_timeouts;    ///< Responses for which not all workers had provided figures in time.
 };
 
 }  // namespace sluice

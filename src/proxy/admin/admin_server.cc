@@ -149,6 +149,7 @@ void AdminServer::apply(AdminSettings settings, std::vector<ListenSocket> socket
       stopped_listeners_.push_back(std::move(each));
     }
     for (auto& each : listeners_) each->listener.start();
+    end_outdated();
     destroy_stopped();
   });
 }
@@ -194,6 +195,14 @@ void AdminServer::drain_all() {
   for (AdminConnection* const each : all) each->drain();
 }
 
+// A client would use its connection again and again, and get no response but a refusal.
+void AdminServer::end_outdated() {
+  const std::vector<AdminConnection*> all(connections_.begin(), connections_.end());
+  for (AdminConnection* const each : all) {
+    if (!each->follows_rules()) each->drain();
+  }
+}
+
 void AdminServer::destroy_stopped() {
   std::erase_if(stopped_listeners_, [](const auto& each) { return each->listener.stopped(); });
   if (stopping_ && connections_.empty() && stopped_listeners_.empty()) return worker_->stop();
@@ -217,13 +226,15 @@ void AdminServer::remove(AdminConnection& connection) {
 }
 
 // False if there is no place for another connection. So that idle connections cannot keep operators out, the one that
-// has waited longest makes room.
+// has waited longest makes room: of those that have not finished a handshake, if there are any, as anybody can make
+// these.
 bool AdminServer::make_room() {
   if (connections_.size() - ending_ < services_->settings.config.max_connections) return true;
   AdminConnection* oldest = nullptr;
   for (AdminConnection* const each : connections_) {
     if (each->evicted || each->waits_since_ms() == UINT64_MAX) continue;
-    if (!oldest || each->waits_since_ms() < oldest->waits_since_ms()) oldest = each;
+    const auto order = [](const AdminConnection& one) { return std::pair(!one.shaking_hands(), one.waits_since_ms()); };
+    if (!oldest || order(*each) < order(*oldest)) oldest = each;
   }
   if (!oldest) return false;
   oldest->evicted = true;

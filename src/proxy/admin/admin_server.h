@@ -43,7 +43,8 @@ class AdminServer final : private AdminServices::Owner {
   AdminServer& operator=(const AdminServer&) = delete;
 
   /// Accepts from these sockets in place of the previous ones. Takes ownership of the descriptors. Open connections
-  /// stay, and follow the new settings from their next request on.
+  /// stay, and follow the new settings from their next request on; but those for which clients had to prove less, or
+  /// something else, end after the request in progress.
   void apply(AdminSettings settings, std::vector<ListenSocket> sockets);
   /// Accepts no more, as another process accepts from the same sockets, and lets the open connections end with their
   /// requests. Waits for a moment until no connection arrives any more.
@@ -80,6 +81,7 @@ class AdminServer final : private AdminServices::Owner {
   void check_figures();
   void destroy_stopped();
   void drain_all();
+  void end_outdated();
   void stop();
 
   AdminPages& pages_;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <openssl/ssl.h>
+
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "net/worker.h"
@@ -21,6 +24,8 @@ class AdminConnection;
 struct AdminSettings {
   config::Admin config;
   std::optional<AdminToken> token;
+  bssl::UniquePtr<SSL_CTX> tls = {};  ///< For connections by TCP; null without TLS.
+  std::string tls_rules = {};         ///< client_rules() of `tls`; empty without TLS.
 };
 
 /// What the connections of the admin listener share. On its thread only.

@@ -19,12 +19,13 @@ bool is_own_host(std::string_view authority) {
 }
 
 // Pages of files and of frames without an origin send `null`.
-bool is_other_origin(const Head& head) {
+bool is_other_origin(const Head& head, bool secured) {
   const size_t at = head.fields.find("origin");
   if (at == Fields::npos) return false;
   if (head.fields.find("origin", at + 1) != Fields::npos) return true;
   std::string_view origin = head.fields[at].value;
-  return !absl::ConsumePrefix(&origin, "http://") || !absl::EqualsIgnoreCase(origin, head.authority());
+  return !absl::ConsumePrefix(&origin, secured ? "https://" : "http://") ||
+         !absl::EqualsIgnoreCase(origin, head.authority());
 }
 
 bool is_cross_site(const Head& head) {

@@ -12,8 +12,8 @@ namespace sluice {
 bool is_own_host(std::string_view authority);
 
 /// Whether a field `Origin` names another page than those of the host of the request. Browsers send it with whatever a
-/// page changes, and programs do not.
-bool is_other_origin(const Head& head);
+/// page changes, and programs do not. `secured`: the request has come by TLS.
+bool is_other_origin(const Head& head, bool secured);
 
 /// Whether a browser says that the page of another site has made this request. Links and bookmarks that somebody opens
 /// are none: their response is shown, and to no page.

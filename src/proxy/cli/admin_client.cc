@@ -1,12 +1,17 @@
 #include "proxy/cli/admin_client.h"
 
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -29,10 +34,12 @@ constexpr time_t kProfileTimeoutS = 75;
 struct Target {
   config::Address address;
   std::string token_file;
+  std::shared_ptr<const AdminTls> tls;
 };
 
 absl::StatusOr<Target> target_of(const Arguments& arguments) {
   Target target;
+  std::optional<config::Admin> admin;
   if (const auto address = arguments.value("--address")) {
     absl::StatusOr<config::Address> parsed = config::Address::parse(*address);
     if (!parsed.ok())
@@ -45,7 +52,8 @@ absl::StatusOr<Target> target_of(const Arguments& arguments) {
     if (!config->admin) {
       return absl::NotFoundError(absl::StrCat(path, " has no `admin`: add it, or name the address with --address"));
     }
-    target = {config->admin->addresses[0], config->admin->token_file};
+    admin = config->admin;
+    target = {admin->addresses[0], admin->token_file, nullptr};
   }
   if (target.address.kind() != config::Address::Kind::kUnix && target.address.port() == 0) {
     return absl::InvalidArgumentError(
@@ -54,10 +62,34 @@ absl::StatusOr<Target> target_of(const Arguments& arguments) {
                      "address with --address"));
   }
   if (const auto file = arguments.value("--token-file")) target.token_file = *file;
+  absl::StatusOr<std::shared_ptr<const AdminTls>> tls =
+      AdminTls::of(arguments, admin ? &*admin : nullptr, target.address);
+  if (!tls.ok()) return tls.status();
+  target.tls = *std::move(tls);
   return target;
 }
 
-absl::StatusOr<std::string> fetch_page(const config::Address& address, std::string_view request, time_t timeout_s) {
+absl::StatusOr<std::string> exchange(SSL* ssl, std::string_view request) {
+  ERR_clear_error();
+  while (!request.empty()) {
+    const int sent = SSL_write(ssl, request.data(), static_cast<int>(request.size()));
+    if (sent <= 0) return AdminTls::error_of(ssl, sent);
+    request.remove_prefix(static_cast<size_t>(sent));
+  }
+  std::string received;
+  for (char piece[16384];;) {
+    const int got = SSL_read(ssl, piece, sizeof piece);
+    if (got <= 0) {
+      if (SSL_get_error(ssl, got) == SSL_ERROR_ZERO_RETURN) return received;
+      return AdminTls::error_of(ssl, got);
+    }
+    received.append(piece, static_cast<size_t>(got));
+  }
+}
+
+// `tls`: null without TLS.
+absl::StatusOr<std::string> fetch_page(const config::Address& address, const AdminTls* tls, std::string_view request,
+                                       time_t timeout_s) {
   const auto error = [&] {
     const int number = errno;
     const bool slow = number == EAGAIN || number == EINPROGRESS;
@@ -72,6 +104,13 @@ absl::StatusOr<std::string> fetch_page(const config::Address& address, std::stri
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
   if (connect(fd, address.data(), address.length()) != 0) return error();
+  if (tls) {
+    std::signal(SIGPIPE, SIG_IGN);
+    const absl::StatusOr<bssl::UniquePtr<SSL>> ssl = tls->connect(fd);
+    absl::StatusOr<std::string> received = ssl.ok() ? exchange(ssl->get(), request) : ssl.status();
+    if (received.ok()) return received;
+    return absl::Status(received.status().code(), absl::StrCat(address.text(), ": ", received.status().message()));
+  }
   while (!request.empty()) {
     const ssize_t sent = send(fd, request.data(), request.size(), MSG_NOSIGNAL);
     if (sent <= 0) return error();
@@ -113,6 +152,7 @@ absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
   if (!target.ok()) return target.status();
   AdminClient client;
   client.address_ = std::move(target->address);
+  client.tls_ = std::move(target->tls);
   if (!target->token_file.empty()) {
     const absl::StatusOr<std::string> token = read_file(target->token_file);
     if (!token.ok()) return token.status();
@@ -124,7 +164,7 @@ absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
 absl::StatusOr<AdminClient::Response> AdminClient::request(std::string_view path, std::string_view method,
                                                            std::string_view body) const {
   const absl::StatusOr<std::string> received = fetch_page(
-      address_,
+      address_, tls_.get(),
       absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", authorization_,
                    method == "PUT" ? absl::StrCat("Content-Length: ", body.size(), "\r\n") : "", "\r\n", body),
       absl::StartsWith(path, "/profile") ? kProfileTimeoutS : kTimeoutS);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "proxy/cli/admin_tls.h"
 #include "proxy/cli/arguments.h"
 #include "proxy/config/model/address.h"
 
@@ -20,7 +22,8 @@ class AdminClient {
     bool ok() const { return status >= 200 && status < 300; }
   };
 
-  /// From `--address`, or the `admin` of the file that `--config` names, and `--token-file`. The error is for the user.
+  /// From `--address`, or the `admin` of the file that `--config` names, `--token-file`, and the options of AdminTls.
+  /// The error is for the user.
   static absl::StatusOr<AdminClient> of(const Arguments& arguments);
 
   /// Requests a page. The path begins with `/` and has no blanks. A PUT has a body.
@@ -29,7 +32,8 @@ class AdminClient {
 
  private:
   config::Address address_;
-  std::string authorization_;  // A field with its line end; empty without a token.
+  std::shared_ptr<const AdminTls> tls_;  // Null without TLS.
+  std::string authorization_;            // A field with its line end; empty without a token.
 };
 
 }  // namespace sluice

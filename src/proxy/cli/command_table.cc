@@ -18,7 +18,7 @@ const CommandOption kPid{.name = "--pid",
 const std::vector<CommandOption> kAdminOptions{
     {.name = "--config",
      .value = "FILE",
-     .text = "The configuration: its `admin` has the address and the token.",
+     .text = "The configuration: its `admin` has the address, the token and the certificates.",
      .is_file = true},
     {.name = "--address",
      .value = "ADDRESS",
@@ -26,7 +26,20 @@ const std::vector<CommandOption> kAdminOptions{
     {.name = "--token-file",
      .value = "FILE",
      .text = "The file with the token. Default: `admin.token_file` of the configuration.",
-     .is_file = true}};
+     .is_file = true},
+    {.name = "--ca",
+     .value = "FILE",
+     .text = "Use TLS, with a server whose certificate comes from one of these authorities (PEM). Default, with "
+             "`admin.tls` in the configuration: a server with one of its certificates.",
+     .is_file = true},
+    {.name = "--server-name",
+     .value = "NAME",
+     .text = "With --ca: the name that the certificate must be for. Default: the IP address."},
+    {.name = "--certificate",
+     .value = "FILE",
+     .text = "The client's certificate and its chain (PEM).",
+     .is_file = true},
+    {.name = "--key", .value = "FILE", .text = "The key of --certificate (PEM).", .is_file = true}};
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
 

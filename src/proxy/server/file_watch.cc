@@ -23,12 +23,14 @@ void add_certificates(const std::vector<config::TlsCertificate>& certificates, s
   }
 }
 
+void add_files_of(const config::ListenerTls& tls, std::vector<std::string>& files) {
+  add_certificates(tls.certificates, files);
+  files.push_back(tls.client_ca);
+  files.insert(files.end(), tls.ticket_keys.begin(), tls.ticket_keys.end());
+}
+
 void add_files_of(const config::Listener& listener, std::vector<std::string>& files) {
-  if (listener.tls) {
-    add_certificates(listener.tls->certificates, files);
-    files.push_back(listener.tls->client_ca);
-    files.insert(files.end(), listener.tls->ticket_keys.begin(), listener.tls->ticket_keys.end());
-  }
+  if (listener.tls) add_files_of(*listener.tls, files);
   if (listener.alts) {
     add_certificates(listener.alts->certificates, files);
     files.push_back(listener.alts->peer_ca);
@@ -60,6 +62,7 @@ std::vector<std::string> files_of(const config::Config& config) {
   for (const config::Listener& listener : config.listeners) add_files_of(listener, files);
   for (const config::Upstream& upstream : config.upstreams) add_files_of(upstream, files);
   if (config.admin) files.push_back(config.admin->token_file);
+  if (config.admin && config.admin->tls) add_files_of(*config.admin->tls, files);
   std::erase(files, "");
   return files;
 }

@@ -199,6 +199,8 @@ constexpr Help kHelp[] = {
     {"admin_connections_evicted_total", "Connections without a request that were closed to make room for another."},
     {"admin_requests_total", "Requests to the admin listener."},
     {"admin_requests_refused_total", "Requests that the admin listener refused, by reason."},
+    {"admin_tls_handshakes_total", "TLS handshakes that clients of the admin listener have finished."},
+    {"admin_tls_failures_total", "Connections of the admin listener whose TLS failed."},
     {"admin_timeouts_total", "Connections of the admin listener that a timeout ended, by timeout."},
     {"admin_endpoint_changes_total", "Changes of endpoints that operators have made at run time."},
     {"admin_figures_timeouts_total", "Responses made without the current figures of a worker that did not respond."},

@@ -493,6 +493,10 @@ std::string format_admin(const AdminCounters& counters) {
   line(out, "admin_requests_refused_total", "reason=\"too_large\"", counters.too_large.value());
   line(out, "admin_requests_refused_total", "reason=\"memory\"", counters.refused_memory.value());
   line(out, "admin_requests_refused_total", "reason=\"malformed\"", counters.malformed.value());
+  line(out, "admin_requests_refused_total", "reason=\"insecure\"", counters.insecure.value());
+  line(out, "admin_tls_handshakes_total", "", counters.tls_handshakes.value());
+  line(out, "admin_tls_failures_total", "", counters.tls_failures.value());
+  line(out, "admin_timeouts_total", "timeout=\"handshake\"", counters.handshake_timeouts.value());
   line(out, "admin_timeouts_total", "timeout=\"idle\"", counters.idle_timeouts.value());
   line(out, "admin_timeouts_total", "timeout=\"header\"", counters.header_timeouts.value());
   line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());

@@ -53,6 +53,7 @@ std::string reloaded_files(const config::Config& config) {
   std::vector<std::string> read;
   if (tls_listeners > 0) read.push_back(absl::StrCat("the TLS files of ", tls_listeners, " listener(s)"));
   if (tls_upstreams > 0) read.push_back(absl::StrCat("the TLS files of ", tls_upstreams, " upstream(s)"));
+  if (config.admin && config.admin->tls) read.push_back("the TLS files of `admin`");
   if (auth_routes > 0) read.push_back(absl::StrCat("the `auth` files of ", auth_routes, " route(s)"));
   return read.empty() ? "" : absl::StrCat("read ", absl::StrJoin(read, ", "));
 }

@@ -14,6 +14,7 @@
 #include "proxy/log/run_log.h"
 #include "proxy/server/server.h"
 #include "proxy/server/worker_thread.h"
+#include "proxy/tls/server_context.h"
 
 namespace sluice {
 
@@ -44,6 +45,17 @@ absl::StatusOr<Server::AdminPreparation> Server::prepare_admin(const config::Con
     absl::StatusOr<AdminToken> token = AdminToken::read(config.admin->token_file);
     if (!token.ok()) return absl::Status(token.status().code(), absl::StrCat("admin: ", token.status().message()));
     settings.token = *std::move(token);
+  }
+  if (const std::optional<config::ListenerTls>& tls = config.admin->tls) {
+    std::vector<FileWarning> warnings;
+    // Its thread signs by itself, without a signer.
+    auto context = make_server_context(kAdminListener, *tls, {.ticket_keys = tls_shared_.ticket_keys}, warnings);
+    if (!context.ok()) {
+      return absl::Status(context.status().code(), absl::StrCat("admin: tls: ", context.status().message()));
+    }
+    for (const FileWarning& each : warnings) log_line(LogLevel::kWarning, absl::StrCat("admin: tls: ", each.text));
+    settings.tls_rules = client_rules(context->get());
+    settings.tls = *std::move(context);
   }
   const config::Config alone = admin_listen_config(config);
   admin_sockets_.set_file_mode(config.admin->mode.bits());

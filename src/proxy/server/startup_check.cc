@@ -140,11 +140,7 @@ class StartupCheck {
       good = check_certificates(listener.alts->certificates, path + ".alts", files);
       files.push_back({path + ".alts.peer_ca", listener.alts->peer_ca});
     } else if (listener.tls) {
-      good = check_certificates(listener.tls->certificates, path + ".tls", files);
-      files.push_back({path + ".tls.client_ca", listener.tls->client_ca});
-      for (size_t i = 0; i < listener.tls->ticket_keys.size(); ++i) {
-        files.push_back({item_path(path + ".tls.ticket_keys", i), listener.tls->ticket_keys[i]});
-      }
+      good = check_files_of(*listener.tls, path + ".tls", files);
     }
     if (good) {
       check_context(read_tls_files_of(listener, TlsShared(), warnings_).status(), files,
@@ -180,6 +176,15 @@ class StartupCheck {
     }
     if (!good) return;
     check_context(read_tls_files_of(upstream, warnings_).status(), files, path + (upstream.alts ? ".alts" : ".tls"));
+  }
+
+  bool check_files_of(const config::ListenerTls& tls, const std::string& path, std::vector<NamedFile>& files) {
+    const bool good = check_certificates(tls.certificates, path, files);
+    files.push_back({path + ".client_ca", tls.client_ca});
+    for (size_t i = 0; i < tls.ticket_keys.size(); ++i) {
+      files.push_back({item_path(path + ".ticket_keys", i), tls.ticket_keys[i]});
+    }
+    return good;
   }
 
   // Checks each certificate separately, so that all findings are reported.
@@ -236,6 +241,12 @@ class StartupCheck {
     const std::vector<config::Address>& addresses = config_.admin->addresses;
     for (size_t i = 0; i < addresses.size(); ++i) {
       check_address(addresses[i], addresses.size() == 1 ? "admin.address" : item_path("admin.address", i));
+    }
+    if (const std::optional<config::ListenerTls>& tls = config_.admin->tls) {
+      std::vector<NamedFile> files;
+      if (check_files_of(*tls, "admin.tls", files)) {
+        check_context(make_server_context("admin", *tls, TlsShared(), warnings_).status(), files, "admin.tls");
+      }
     }
     if (config_.admin->token_file.empty()) return;
     if (const absl::Status read = AdminToken::read(config_.admin->token_file).status(); !read.ok()) {

@@ -168,4 +168,13 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
   return made;
 }
 
+// Where a session may be resumed, the same certificates are accepted.
+std::string client_rules(SSL_CTX* context) {
+  const bssl::UniquePtr<SSL> ssl(SSL_new(context));
+  SLUICE_CHECK(ssl);
+  size_t bytes = 0;
+  const uint8_t* const scope = SSL_get0_session_id_context(ssl.get(), &bytes);
+  return std::string(reinterpret_cast<const char*>(scope), bytes);
+}
+
 }  // namespace sluice

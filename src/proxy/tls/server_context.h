@@ -27,4 +27,8 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_server_context(const std::string& 
                                                              const config::ListenerTls& tls, const TlsShared& shared,
                                                              std::vector<FileWarning>& warnings);
 
+/// Identifies the rules for clients of a context that make_server_context() has made: whether they must have a
+/// certificate, and from which authorities. Of two contexts of a listener, equal ones have the same rules.
+std::string client_rules(SSL_CTX* context);
+
 }  // namespace sluice

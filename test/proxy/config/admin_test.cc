@@ -21,6 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 constexpr std::string_view kRest = R"(
@@ -58,16 +59,46 @@ TEST(AdminConfig, DefaultsAndRoundTrip) {
 TEST(AdminConfig, OtherMachinesNeedAToken) {
   for (const char* address : {"0.0.0.0:9901", "\"[::]:9901\"", "10.0.0.1:9901", "\"[2001:db8::1]:9901\""}) {
     EXPECT_THAT(load_admin(absl::StrCat("address: ", address)).status().message(),
-                HasSubstr("can be reached from other machines, which need a token: set `admin.token_file`"))
+                HasSubstr("can be reached from other machines, which need a token or a certificate: set "
+                          "`admin.token_file`, or `admin.tls` with `client_certificate: require`"))
         << address;
     std::vector<std::string> warnings;
     EXPECT_TRUE(load_admin(absl::StrCat("token_file: t, address: ", address), &warnings).ok()) << address;
     EXPECT_THAT(warnings, ElementsAre(HasSubstr("unencrypted")));
   }
+  const std::string tls = "address: 0.0.0.0:9901, tls: { certificates: [ { chain: c, key: k } ]";
+  std::vector<std::string> warnings;
+  EXPECT_TRUE(load_admin(absl::StrCat(tls, ", client_ca: a, client_certificate: require }"), &warnings).ok());
+  EXPECT_TRUE(load_admin(absl::StrCat(tls, " }, token_file: t"), &warnings).ok());
+  EXPECT_THAT(warnings, IsEmpty()) << "nothing passes the network unencrypted";
+  for (const char* rest : {" }", ", client_ca: a, client_certificate: request }"}) {
+    EXPECT_THAT(load_admin(absl::StrCat(tls, rest)).status().message(), HasSubstr("need a token or a certificate"))
+        << "TLS alone does not tell who the client is";
+  }
   for (const char* address : {"127.0.0.1:9901", "127.9.9.9:9901", "\"[::1]:9901\"", "localhost:1", "\"unix:/a\"",
                               "\"unix:@a\"", "[ 127.0.0.1:1, \"unix:/a\" ]"}) {
     EXPECT_TRUE(load_admin(absl::StrCat("address: ", address)).ok()) << address;
   }
+}
+
+TEST(AdminConfig, Tls) {
+  const std::string certificates = "certificates: [ { chain: c, key: k } ]";
+  const auto load = [&](const std::string& rest, const char* address = "127.0.0.1:9901") {
+    return load_admin(absl::StrCat("address: ", address, ", tls: { ", certificates, rest, " }"));
+  };
+  const auto error = [&](const std::string& rest) { return std::string(load(rest).status().message()); };
+  const auto config = load(", client_ca: a, client_certificate: require, handshake_timeout: 2s");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(config->admin->tls->alpn, ElementsAre("http/1.1"));
+  EXPECT_EQ(*load_text(print_config(*config), "f"), *config);
+  EXPECT_THAT(error(", client_certificate: require"), HasSubstr("admin.tls.client_certificate: needs `client_ca`"));
+  EXPECT_THAT(error(", client_ca: a"), HasSubstr("admin.tls.client_ca: has no effect without"));
+  EXPECT_THAT(error(", alpn: [ h2, http/1.1 ]"), HasSubstr("admin.tls.alpn[0]: the admin listener speaks http/1.1"));
+  EXPECT_THAT(error(", max_handshakes: 5"), HasSubstr("admin.tls.max_handshakes: has no effect here"));
+  EXPECT_THAT(load_admin("address: 127.0.0.1:9901, tls: {}").status().message(), HasSubstr("certificates"));
+  EXPECT_THAT(load("", "\"unix:/a\"").status().message(),
+              HasSubstr("admin.tls: has no effect: all addresses are Unix"));
+  EXPECT_TRUE(load("", "[ 127.0.0.1:1, \"unix:/a\" ]").ok());
 }
 
 TEST(AdminConfig, AddressesDoNotCollide) {

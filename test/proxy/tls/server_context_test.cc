@@ -58,6 +58,18 @@ TEST_P(ServerContextTest, TicketLifetimeIsAsDocumented) {
   EXPECT_EQ(SSL_SESSION_get_timeout(client_.sessions[0].get()), hours * 3600);
 }
 
+TEST_P(ServerContextTest, RulesForClientsAreCompared) {
+  const std::string rules = client_rules(context().get());
+  EXPECT_EQ(client_rules(context().get()), rules);
+  tls_.certificates = {test::TestCertificate({}).files(folder_, "renewed")};
+  EXPECT_EQ(client_rules(context().get()), rules) << "the server's own certificate is none";
+  tls_.client_certificate = config::ClientCertificate::kRequire;
+  const std::string required = client_rules(context().get());
+  EXPECT_NE(required, rules);
+  folder_.write("ca.pem", test::TestCertificate({.is_authority = true}).pem());
+  EXPECT_NE(client_rules(context().get()), required) << "another authority";
+}
+
 INSTANTIATE_TEST_SUITE_P(Versions, ServerContextTest, testing::Values(TLS1_2_VERSION, TLS1_3_VERSION));
 
 }  // namespace

@@ -172,6 +172,7 @@ void resolve_defaults(Config& config, const Report& report) {
     }
     if (listener.http && listener.tls && listener.tls->alpn.empty()) listener.tls->alpn = {"h2", "http/1.1"};
   }
+  if (config.admin && config.admin->tls && config.admin->tls->alpn.empty()) config.admin->tls->alpn = {"http/1.1"};
   for (Upstream& upstream : config.upstreams) {
     if (upstream.protocol == Protocol::kHttp2 && upstream.tls && upstream.tls->alpn.empty()) {
       upstream.tls->alpn = {"h2"};

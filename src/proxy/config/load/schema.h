@@ -101,9 +101,9 @@ void describe(V& v, ListenerTls& t) {
           "Chosen by matching the client's server name against the names in them; of several for one name (ECDSA, "
           "RSA), by what the client supports. The first is the default.",
           {.required = true, .min = 1});
-  v.field("alpn", t.alpn,
-          "Application protocols, in the order of preference; a client that offers only others is refused.",
-          {.omit_empty = true, .min = 1, .default_text = "with `http`: `[ h2, http/1.1 ]`"});
+  v.field(
+      "alpn", t.alpn, "Application protocols, in the order of preference; a client that offers only others is refused.",
+      {.omit_empty = true, .min = 1, .default_text = "with `http`: `[ h2, http/1.1 ]`; of `admin`: `[ http/1.1 ]`"});
   v.field("client_ca", t.client_ca, "PEM file of the authorities that client certificates must come from.",
           {.omit_empty = true});
   v.field("client_certificate", t.client_certificate,
@@ -114,7 +114,7 @@ void describe(V& v, ListenerTls& t) {
   v.field("handshake_timeout", t.handshake_timeout, "How long the handshake may take.", {.min = 1});
   v.field("max_handshakes", t.max_handshakes,
           "Concurrent handshakes; beyond it connections are refused, and above half of it a handshake may take only "
-          "one second; 0 = unlimited.");
+          "one second; 0 = unlimited. Not for `admin`.");
   v.field("tickets", t.tickets, "Whether clients get session tickets for resumption.");
   v.field(
       "ticket_keys", t.ticket_keys,
@@ -226,12 +226,13 @@ template <class V>
 void describe(V& v, Admin& a) {
   v.field("address", a.addresses,
           "Where operators and their tools connect: `127.0.0.1:9901`, `unix:/run/sluice/admin.sock`. Addresses that "
-          "other machines can reach need `token_file`.",
+          "other machines can reach need `token_file`, or `tls` with `client_certificate: require`.",
           {.required = true, .one_word = true, .min = 1});
   v.field("mode", a.mode, "Permissions of the files of Unix sockets.");
   v.field("token_file", a.token_file,
           "File with the token that each request must carry, as `Authorization: Bearer TOKEN`: at least 16 characters.",
           {.omit_empty = true});
+  v.field("tls", a.tls, "Terminates TLS, as on a listener; not on Unix sockets.", {.omit_empty = true});
   v.field("max_connections", a.max_connections, "Open connections; beyond it new ones are closed.",
           {.min = 1, .max = 10000});
   v.field("idle_timeout", a.idle_timeout, "Closes a connection without a request.", {.min = 1});

@@ -19,6 +19,7 @@
 #include "proxy/config/load/validate_log.h"
 #include "proxy/config/load/validate_rate_limit.h"
 #include "proxy/config/load/validate_route.h"
+#include "proxy/config/load/validate_server_tls.h"
 #include "proxy/config/load/validate_upstream.h"
 #include "proxy/config/model/name.h"
 #include "proxy/config/model/server_name.h"
@@ -147,15 +148,7 @@ class Checker {
 
   void check_listener_tls(const ListenerTls& tls, const std::string& path) {
     check_alpn(tls.alpn, path + ".alpn");
-    if (tls.client_certificate != ClientCertificate::kOff && tls.client_ca.empty()) {
-      report_.error(path + ".client_certificate", "needs `client_ca`, the authorities that certificates may come from");
-    }
-    if (tls.client_certificate == ClientCertificate::kOff && !tls.client_ca.empty()) {
-      report_.error(path + ".client_ca", "has no effect without `client_certificate: request` or `require`");
-    }
-    if (!tls.tickets && !tls.ticket_keys.empty()) {
-      report_.error(path + ".ticket_keys", "has no effect with `tickets: false`");
-    }
+    check_server_tls(tls, path, report_);
   }
 
   void check_upstream_tls(const UpstreamTls& tls, const std::string& path) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/config/load/validate_server_tls.h"
 
 namespace sluice::config {
 namespace {
@@ -26,11 +27,29 @@ bool collide(const Address& a, const Address& b) {
          (b.is_wildcard() && (b.kind() == Address::Kind::kIp6 || a.kind() == b.kind()));
 }
 
+void check_admin_tls(const Admin& admin, Report& report) {
+  const std::string path = "admin.tls";
+  check_server_tls(*admin.tls, path, report);
+  for (size_t i = 0; i < admin.tls->alpn.size(); ++i) {
+    if (admin.tls->alpn[i] == "http/1.1") continue;
+    report.error(item_path(path + ".alpn", i),
+                 absl::StrCat("the admin listener speaks http/1.1 only, got ", in_quotes(admin.tls->alpn[i])));
+  }
+  if (admin.tls->max_handshakes != ListenerTls().max_handshakes) {
+    report.error(path + ".max_handshakes", "has no effect here: `admin.max_connections` bounds handshakes, too");
+  }
+  const auto is_unix = [](const Address& each) { return each.kind() == Address::Kind::kUnix; };
+  if (std::all_of(admin.addresses.begin(), admin.addresses.end(), is_unix)) {
+    report.error(path, "has no effect: all addresses are Unix sockets, which are without TLS");
+  }
+}
+
 }  // namespace
 
 void check_admin(const Config& config, Report& report) {
   if (!config.admin) return;
   const Admin& admin = *config.admin;
+  if (admin.tls) check_admin_tls(admin, report);
   const std::string list = "admin.address";
   for (size_t i = 0; i < admin.addresses.size(); ++i) {
     const Address& address = admin.addresses[i];
@@ -39,13 +58,15 @@ void check_admin(const Config& config, Report& report) {
       report.error(path, "expected an address");
       continue;
     }
-    if (!is_local(address) && admin.token_file.empty()) {
+    const bool certified = admin.tls && admin.tls->client_certificate == ClientCertificate::kRequire;
+    if (!is_local(address) && admin.token_file.empty() && !certified) {
       report.error(path, absl::StrCat(address.text(),
-                                      " can be reached from other machines, which need a token: set "
-                                      "`admin.token_file`, or use an address such as 127.0.0.1:9901"));
-    } else if (!is_local(address)) {
+                                      " can be reached from other machines, which need a token or a certificate: set "
+                                      "`admin.token_file`, or `admin.tls` with `client_certificate: require`, or use "
+                                      "an address such as 127.0.0.1:9901"));
+    } else if (!is_local(address) && !admin.tls) {
       report.warn(path, absl::StrCat("the token and the responses pass ", address.text(),
-                                     " unencrypted: use it in a trusted network only"));
+                                     " unencrypted: set `admin.tls`, or use it in a trusted network only"));
     }
     const auto same = [&](const Address& other) { return other.is_set() && collide(address, other); };
     if (std::any_of(admin.addresses.begin(), admin.addresses.begin() + static_cast<ptrdiff_t>(i), same)) {

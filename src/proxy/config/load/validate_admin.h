@@ -8,8 +8,8 @@
 
 namespace sluice::config {
 
-/// Checks the admin listener of `config`, if it has one: that other machines need a token, and that no listener has its
-/// addresses.
+/// Checks the admin listener of `config`, if it has one: that other machines need a token or a certificate, and that no
+/// listener has its addresses.
 void check_admin(const Config& config, Report& report);
 
 }  // namespace sluice::config

@@ -2,12 +2,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "proxy/config/model/address.h"
+#include "proxy/config/model/listener_tls.h"
 #include "proxy/config/model/units.h"
 
 namespace sluice::config {
@@ -37,6 +39,7 @@ struct Admin {
   std::vector<Address> addresses;  ///< At least one.
   FileMode mode{0600};             ///< Of the files of Unix sockets.
   std::string token_file;          ///< Has the token that each request must carry. Empty: none is needed.
+  std::optional<ListenerTls> tls;  ///< On all addresses but Unix sockets.
   /// Open connections; 64 is enough for a few scrapers and people, and bounds the memory of slow readers.
   uint32_t max_connections = 64;
   Duration idle_timeout = std::chrono::seconds(60);    ///< Time without a request.
