@@ -66,6 +66,12 @@ Tls12State tls12_state_of(const SSL* ssl, bool is_client) {
   return state;
 }
 
+// The index of the gate in an SSL.
+int gate_index() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
 }  // namespace
 
 TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std::make_unique<TlsWire>()) {
@@ -80,6 +86,20 @@ TlsHandshake::TlsHandshake(SSL_CTX* context, Side side) : side_(side), wire_(std
 }
 
 TlsHandshake::~TlsHandshake() = default;
+
+// BoringSSL calls it once for a connection, also if it requests a second hello.
+void TlsHandshake::use_gates(SSL_CTX* context) {
+  SSL_CTX_set_select_certificate_cb(context, [](const SSL_CLIENT_HELLO* hello) {
+    auto* const gate = static_cast<HelloGate*>(SSL_get_ex_data(hello->ssl, gate_index()));
+    const char* const name = gate ? SSL_get_servername(hello->ssl, TLSEXT_NAMETYPE_host_name) : nullptr;
+    return !gate || gate->admits(name ? name : "") ? ssl_select_cert_success : ssl_select_cert_error;
+  });
+}
+
+void TlsHandshake::set_gate(std::unique_ptr<HelloGate> gate) {
+  gate_ = std::move(gate);
+  SLUICE_CHECK(SSL_set_ex_data(ssl_.get(), gate_index(), gate_.get()) == 1);
+}
 
 TlsHandshake::Status TlsHandshake::advance(ChunkPool& pool, Buffer&& received, Buffer& out) {
   wire_->pool = &pool;

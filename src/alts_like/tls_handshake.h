@@ -16,6 +16,15 @@
 
 namespace sluice {
 
+/// Decides whether a server goes on with a handshake. It has the client's hello by then, and has computed nothing for
+/// it.
+class HelloGate {
+ public:
+  virtual ~HelloGate() = default;
+  /// `server_name`: what the client sent, or empty.
+  virtual bool admits(std::string_view server_name) = 0;
+};
+
 /// A TLS handshake by BoringSSL, without a socket. finish() hands the connection to a Tls13RecordLayer or
 /// Tls12RecordLayer and frees the SSL object. (A TLS 1.3 client keeps its SSL object until this object is destroyed, to
 /// make sessions from the tickets that arrive later.)
@@ -38,6 +47,12 @@ class TlsHandshake final : public Handshake {
 
   /// For settings of this connection, such as the server name, before the first advance().
   SSL* ssl() { return ssl_.get(); }
+
+  /// Has connections of this context ask their gates. Without it they have none.
+  static void use_gates(SSL_CTX* context);
+  /// Before the first advance(). If it does not admit the client, the handshake fails with the error kRejected.
+  void set_gate(std::unique_ptr<HelloGate> gate);
+  static constexpr std::string_view kRejected = "CONNECTION_REJECTED";
 
   /// Bound on the peer's bytes while a private key signs: a socket may still deliver this much after stop_reading().
   static constexpr size_t kMaxWaitingBytes = size_t{64} * 1024;
@@ -74,6 +89,7 @@ class TlsHandshake final : public Handshake {
 
   const Side side_;
   bool signing_ = false;  // A private-key method has not returned its signature yet.
+  std::unique_ptr<HelloGate> gate_;
   std::unique_ptr<TlsWire> wire_;
   bssl::UniquePtr<SSL> ssl_;
   std::string error_;

@@ -175,6 +175,37 @@ TEST_P(HandshakeTest, NoEarlyData) {
   }
 }
 
+// A gate is asked once, when the whole hello is there, and a client that it refuses gets nothing but an alert.
+TEST_P(HandshakeTest, Gate) {
+  struct Gate final : HelloGate {
+    Gate(bool admit, std::vector<std::string>& names) : admits_all(admit), asked(names) {}
+    bool admits(std::string_view server_name) override {
+      asked.emplace_back(server_name);
+      return admits_all;
+    }
+    bool admits_all;
+    std::vector<std::string>& asked;
+  };
+  TlsHandshake::use_gates(server_context_.get());
+  for (const bool admit : {true, false}) {
+    std::vector<std::string> asked;
+    TlsHandshake server(server_context_.get(), Side::kServer), client(client_context_.get(), Side::kClient);
+    server.set_gate(std::make_unique<Gate>(admit, asked));
+    SSL_set_tlsext_host_name(client.ssl(), "a.example.com");
+    Buffer to_server, to_client;
+    ASSERT_EQ(client.advance(pool_, Buffer(), to_server), Status::kNeedMore);
+    ASSERT_EQ(server.advance(pool_, to_server.split_front(to_server.size() - 1), to_client), Status::kNeedMore);
+    EXPECT_TRUE(asked.empty());
+    const Status status = server.advance(pool_, std::move(to_server), to_client);
+    EXPECT_EQ(asked, std::vector<std::string>{"a.example.com"});
+    EXPECT_EQ(status, admit ? Status::kNeedMore : Status::kFailed);
+    if (!admit) {
+      EXPECT_EQ(server.error(), TlsHandshake::kRejected);
+    }
+    EXPECT_EQ(to_client.size() < 16, !admit);
+  }
+}
+
 TEST_P(HandshakeTest, Garbage) {
   TlsHandshake server(server_context_.get(), Side::kServer);
   Buffer out;

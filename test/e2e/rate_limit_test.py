@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import harness
 from harness import SLOWNESS, need
@@ -132,6 +133,33 @@ class Requests(TlsTest):
         self.assertEqual([status for status, _ in found], [200, 200, 200, 429])
 
 
+    def test_delay(self):
+        """Requests over the rate wait for their turns, and the one that would wait too long is refused."""
+        for version in ("--http1.1", "--http2"):
+            with self.subTest(version):
+                proxy, _ = self.limited(limit(rate="5/s", burst=1, delay="20s"),
+                                        listener={"tls": {"certificates": [self.server]}})
+                begin = time.monotonic()
+                responses = self.curl("--cacert", self.ca, version, *[f"https://localhost:{proxy.port()}/"] * 4)
+                self.assertEqual([status for status, _ in responses], [200] * 4)
+                self.assertGreater(time.monotonic() - begin, 0.55)  # Three turns of 0.2 s.
+                self.assertEqual(self.stop(proxy).total("rate_limited_total", limit="api"), 0)
+        proxy, _ = self.limited(limit(burst=1, delay="1m"))
+        self.assertEqual([status for status, _ in self.curl(*self.urls(proxy, 2))], [200, 429])
+
+    def test_delay_of_h2load(self):
+        """Streams that wait come through at the rate, whatever connection and worker they are on."""
+        h2load = need("h2load")
+        proxy, _ = self.limited(limit(rate="30/s", burst=10, delay="1m"), workers=2)
+        begin = time.monotonic()
+        done = subprocess.run([h2load, "-n", "40", "-c", "4", "-m", "20", *self.urls(proxy, 1)], capture_output=True,
+                              text=True, timeout=100 * SLOWNESS, check=True)
+        self.assertIn("status codes: 40 2xx, 0 3xx, 0 4xx, 0 5xx", done.stdout)
+        self.assertGreater(time.monotonic() - begin, 0.95)
+        proxy.wait_for(lambda s: s.total("sessions_active") == 0 and s.total("pool_pinned_bytes") <= 4096)
+        self.assertIn(self.stop(proxy).total("rate_limit_delayed_total", limit="api"), range(1, 31))
+
+
 class Connections(TlsTest):
 
     def test_tcp(self):
@@ -157,6 +185,67 @@ class Connections(TlsTest):
         for _ in range(3):
             self.assertIn(outcome_of_connecting(proxy.address()), GONE)
         proxy.wait_for(lambda s: s.refused("rate") == 3 and s.total("tls_handshakes_total") == 1)
+
+
+class Handshakes(TlsTest):
+
+    def limited(self, *limits, **tls):
+        origin = self.keep(Origin(echo))
+        return self.proxy(origin.address, workers=2, rate_limits=list(limits),
+                          listener={"handshake_rate_limits": [each["name"] for each in limits],
+                                    "tls": {"certificates": [self.server], **tls}})
+
+    def assert_refused(self, proxy, **options):
+        with self.assertRaises(OSError):
+            self.secure(proxy.address(), **options)
+
+    def test_hellos_count(self):
+        """A connection counts when its hello is there; one that is refused costs no handshake."""
+        proxy = self.limited(limit("slow", burst=2))
+        for _ in range(4):
+            connect(proxy.address()).close()
+        for _ in range(2):
+            with self.secure(proxy.address()) as client:
+                self.assertTrue(ping(client))
+        for _ in range(3):
+            self.assert_refused(proxy)
+        proxy.wait_for(lambda s: s.refused("rate") == 3 and s.total("rate_limited_total", limit="slow") == 3)
+        stats = self.stop(proxy)
+        self.assertEqual(stats.total("tls_handshakes_total"), 2)
+        self.assertEqual(stats.total("sessions_ended_total", reason="tls_handshake"), 0)
+
+    def test_sources(self):
+        proxy = self.limited(limit("slow", burst=1))
+        for source, admitted in (("127.0.0.2", True), ("127.0.0.2", False), ("127.0.0.3", True)):
+            with self.subTest(source), connect(proxy.address(), source) as plain:
+                context = self.context()
+                try:
+                    context.wrap_socket(plain, server_hostname="localhost").close()
+                    self.assertTrue(admitted)
+                except OSError:
+                    self.assertFalse(admitted)
+
+    def test_server_names(self):
+        """Names have limits of their own, also where HTTP follows."""
+        config = harness.configuration(["127.0.0.1:1"], rate_limits=[limit("names", burst=1, key={"sni": True})],
+                                       listener={"handshake_rate_limits": "names",
+                                                 "tls": {"certificates": [self.server]}})
+        main = config["listeners"][0]
+        del main["tcp"]
+        main["http"] = {"routes": [{"respond": {"status": 200, "body": "fine"}}]}
+        proxy = self.start(config)
+        codes = [subprocess.run([need("curl"), "-sk", "--max-time", str(20 * SLOWNESS), "--connect-to",
+                                 f"{name}:443:127.0.0.1:{proxy.port()}", f"https://{name}/"],
+                                capture_output=True, timeout=60 * SLOWNESS, check=False).returncode
+                 for name in ("a.test", "a.test", "b.test")]
+        self.assertEqual(codes, [0, 35, 0])  # CURLE_SSL_CONNECT_ERROR
+
+    def test_dry_run(self):
+        proxy = self.limited(limit("slow", burst=1, dry_run=True))
+        for _ in range(3):
+            with self.secure(proxy.address()) as client:
+                self.assertTrue(ping(client))
+        proxy.wait_for(lambda s: s.total("rate_limit_dry_run_total", limit="slow") == 2)
 
 
 if __name__ == "__main__":

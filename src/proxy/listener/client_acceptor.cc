@@ -48,6 +48,7 @@ ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> 
                                const std::vector<ListenSocket>& sockets)
     : context_(std::move(context)),
       rate_limits_(rate_limits_named(context_.rate_limits, context_.listener->config->connection_rate_limits)),
+      handshake_limits_(rate_limits_named(context_.rate_limits, context_.listener->config->handshake_rate_limits)),
       balance_(context_.listener->balance, context_.worker, *this),
       factory_(std::move(factory)),
       move_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->move_out_some(); }, this),
@@ -117,7 +118,17 @@ bool ClientAcceptor::admits_rate(const PeerAddress& client) const {
   if (rate_limits_.empty() || !client.is_set() || !Source::from(client.data(), source)) return true;
   const uint64_t key = rate_key_of_connection(RateSecret::of_process(), source);
   return std::all_of(rate_limits_.begin(), rate_limits_.end(),
-                     [key](const WorkerRateLimit& each) { return each.check(key) == 0; });
+                     [key](const WorkerRateLimit& each) { return !each.check(key).refused; });
+}
+
+bool ClientAcceptor::admits_handshake(const PeerAddress& client, std::string_view server_name) const {
+  Source source;
+  const bool known = client.is_set() && Source::from(client.data(), source);
+  return std::all_of(handshake_limits_.begin(), handshake_limits_.end(), [&](const WorkerRateLimit& each) {
+    return !each.check(rate_key_of_handshake(RateSecret::of_process(), each.limiter->key(), known ? &source : nullptr,
+                                             server_name))
+                .refused;
+  });
 }
 
 // Accepting must not use up the descriptors that accepted connections need for their upstream side.

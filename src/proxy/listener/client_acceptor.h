@@ -165,6 +165,10 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Counts a new connection of this client. Whether the listener's `connection_rate_limits` admit it.
   bool admits_rate(const PeerAddress& client) const;
 
+  bool limits_handshakes() const { return !handshake_limits_.empty(); }
+  /// Counts a TLS handshake of this client. Whether the listener's `handshake_rate_limits` admit it.
+  bool admits_handshake(const PeerAddress& client, std::string_view server_name) const;
+
   // Called by sessions.
   /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
   bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
@@ -199,6 +203,7 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
 
   Context context_;
   const WorkerRateLimits rate_limits_;                      // Of connections.
+  const WorkerRateLimits handshake_limits_;                 // Of TLS handshakes.
   std::vector<std::unique_ptr<SocketListener>> listeners_;  // At least one.
   ConnectionBalance::Member balance_;
   std::unique_ptr<SessionFactory> factory_;

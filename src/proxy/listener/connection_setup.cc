@@ -1,6 +1,7 @@
 #include "proxy/listener/connection_setup.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
@@ -19,6 +20,17 @@ constexpr uint64_t kCrowdedHandshakeMs = 1000;
 constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
 
 using config::milliseconds;
+
+// The listener's `handshake_rate_limits` for one client. The acceptor outlives the connection's handshake.
+class HandshakeRateGate final : public HelloGate {
+ public:
+  HandshakeRateGate(const ClientAcceptor& acceptor, const PeerAddress& client) : acceptor_(acceptor), client_(client) {}
+  bool admits(std::string_view server_name) override { return acceptor_.admits_handshake(client_, server_name); }
+
+ private:
+  const ClientAcceptor& acceptor_;
+  const PeerAddress client_;
+};
 
 }  // namespace
 
@@ -121,8 +133,9 @@ void ConnectionSetup::begin_handshake() {
   }
   state_ = State::kHandshake;
   Handshaking& handshaking = client_.prepare_handshake();
-  make_client_handshake(*listener.config, listener.tls.take().context, acceptor_.handshakers(), client_.socket(),
-                        handshaking);
+  make_client_handshake(
+      *listener.config, listener.tls.take().context, acceptor_.handshakers(), client_.socket(), handshaking,
+      acceptor_.limits_handshakes() ? std::make_unique<HandshakeRateGate>(acceptor_, source()) : nullptr);
   handshaking.place = std::move(place);
   handshake_ms_ = handshaking.started_ms;
   check_handshake();
@@ -162,6 +175,10 @@ void ConnectionSetup::on_secured(Transport&, const Agreement& agreement) {
 
 void ConnectionSetup::on_insecure(Transport&, std::string_view error) {
   if (error.empty()) return fail(SessionEnd::kClientLeft);
+  if (error == TlsHandshake::kRejected) {
+    log("refused: its address or server name has begun as many handshakes lately as `handshake_rate_limits` admit");
+    return refuse(Refusal::kRate);
+  }
   log_failure(error);
   if (error == kPlainHttp) respond_to_plain_http();
   fail(SessionEnd::kTlsHandshake);

@@ -11,6 +11,9 @@ namespace sluice {
 /// earlier than that by more than the tolerance; then the TAT moves on by the emission interval. This is a token bucket
 /// of `burst` tokens that fills at the rate, without a timer.
 ///
+/// An event that is too early by no more than the delay may count all the same, if it waits until it conforms. The TAT
+/// has moved on by then, so the events that wait are one emission interval apart, and bounded in number.
+///
 /// Time is counted in ticks, of which an emission interval has exactly kTicks whatever the rate, so the rate is not
 /// rounded, and single events are judged to within a tick. It is kept in kTimeBits bits, so it wraps, after 2^32
 /// emission intervals: 71 minutes at 1,000,000 per second, 16 months at 100. A TAT that nobody has touched for as long
@@ -22,12 +25,14 @@ class Gcra {
   static constexpr int64_t kTicks = 256;
   static constexpr uint64_t kMaxPerSecond = 1'000'000;
   static constexpr uint32_t kMaxBurst = 1'000'000;
+  static constexpr uint64_t kMaxDelayNs = 60'000'000'000;
 
-  /// `events` in each `period_ns`. At most kMaxPerSecond and kMaxBurst; all are above 0.
-  Gcra(uint64_t events, uint64_t period_ns, uint32_t burst)
+  /// `events` in each `period_ns`. At most kMaxPerSecond, kMaxBurst and kMaxDelayNs; all but the delay are above 0.
+  Gcra(uint64_t events, uint64_t period_ns, uint32_t burst, uint64_t delay_ns = 0)
       : ticks_per_ns_(static_cast<uint64_t>((absl::uint128(events * kTicks) << 64) / period_ns)),
         tolerance_((int64_t{burst} - 1) * kTicks),
-        believed_(tolerance_ + kTicks + static_cast<int64_t>(ticks_of(kSkewNs)) + 1),
+        reach_(tolerance_ + static_cast<int64_t>(absl::uint128(delay_ns) * (events * kTicks) / period_ns)),
+        believed_(reach_ + kTicks + static_cast<int64_t>(ticks_of(kSkewNs)) + 1),
         period_ns_(period_ns),
         events_(events) {}
 
@@ -43,24 +48,31 @@ class Gcra {
   }
   /// Whether an event conforms.
   bool conforms(int64_t ahead) const { return ahead <= tolerance_; }
-  /// The TAT after an event that conforms.
+  /// Whether an event counts: it conforms, or may wait until it does.
+  bool counts(int64_t ahead) const { return ahead <= reach_; }
+  /// The TAT after an event that counts.
   static uint64_t next(int64_t ahead, uint64_t now) {
     return (now + static_cast<uint64_t>((ahead > 0 ? ahead : 0) + kTicks)) & kTimeMask;
   }
   /// How long an event that does not conform is too early, in nanoseconds.
-  uint64_t wait_ns(int64_t ahead) const {
-    const absl::uint128 ticks = static_cast<uint64_t>(ahead - tolerance_);
-    return static_cast<uint64_t>((ticks * period_ns_ + (events_ * kTicks - 1)) / (events_ * kTicks));
-  }
+  uint64_t wait_ns(int64_t ahead) const { return ns_of(ahead - tolerance_); }
+  /// How long after an event that does not count the next one does.
+  uint64_t refusal_ns(int64_t ahead) const { return ns_of(ahead - reach_); }
 
  private:
   // By how much the clocks that two threads have read may differ once they use them: one may have been preempted.
   static constexpr uint64_t kSkewNs = 1'000'000'000;
 
   uint64_t ticks_of(uint64_t ns) const { return absl::Uint128High64(absl::uint128(ns) * ticks_per_ns_); }
+  // Rounded up.
+  uint64_t ns_of(int64_t positive) const {
+    const absl::uint128 ticks = static_cast<uint64_t>(positive);
+    return static_cast<uint64_t>((ticks * period_ns_ + (events_ * kTicks - 1)) / (events_ * kTicks));
+  }
 
   uint64_t ticks_per_ns_;  // In units of 2^-64.
   int64_t tolerance_;      // In ticks: the emission interval times burst - 1.
+  int64_t reach_;          // The tolerance and the delay.
   int64_t believed_;       // The farthest ahead that a TAT can be, with the skew of clocks.
   uint64_t period_ns_, events_;
 };

@@ -26,6 +26,7 @@ enum class RatePart : uint64_t {
   kHeader,
   kCookie,
   kClaim,
+  kHandshake,
   kLacks = 16,  // Added to the part that the request lacks.
 };
 
@@ -109,6 +110,15 @@ uint64_t rate_key_of_request(const RateSecret& secret, const config::RateKey& ke
       parts.add(RatePart::kNoSource, 0);
     }
   }
+  return parts.hash();
+}
+
+uint64_t rate_key_of_handshake(const RateSecret& secret, const config::RateKey& key, const Source* source,
+                               std::string_view server_name) {
+  RateKeyParts parts(secret);
+  parts.add(RatePart::kHandshake, 0);
+  if (key.sni) parts.add_text(RatePart::kSni, server_name);
+  if (key.source || parts.lacks()) source ? parts.add_source(*source) : parts.add(RatePart::kNoSource, 0);
   return parts.hash();
 }
 

@@ -35,6 +35,11 @@ struct RateKeyPlace {
 uint64_t rate_key_of_request(const RateSecret& secret, const config::RateKey& key, const RateKeyPlace& place,
                              const RequestAttributes& facts);
 
+/// The hash of the key of a TLS handshake, by `source` and `sni`, other than that of any request or connection.
+/// `source`: null if it is unknown. A client that sent no server name counts by its source instead.
+uint64_t rate_key_of_handshake(const RateSecret& secret, const config::RateKey& key, const Source* source,
+                               std::string_view server_name);
+
 /// The hash of a connection's key, other than that of any request.
 uint64_t rate_key_of_connection(const RateSecret& secret, const Source& source);
 

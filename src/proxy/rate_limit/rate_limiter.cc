@@ -8,8 +8,6 @@
 
 namespace sluice {
 
-namespace {
-
 // The time of a turn of the loop, in milliseconds, would be too coarse for the spacing of 10,000 requests a second.
 uint64_t rate_clock_ns() {
   timespec now{};
@@ -17,25 +15,24 @@ uint64_t rate_clock_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-}  // namespace
-
 std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit) {
-  const Gcra gcra(limit.rate.events(), config::milliseconds(limit.rate.period()) * 1'000'000, limit.effective_burst());
+  const Gcra gcra(limit.rate.events(), config::milliseconds(limit.rate.period()) * 1'000'000, limit.effective_burst(),
+                  config::milliseconds(limit.delay) * 1'000'000);
   return std::make_shared<RateTable>(gcra, limit.entries);
 }
 
-uint64_t WorkerRateLimit::check(uint64_t key_hash) const {
+RateDecision WorkerRateLimit::check(uint64_t key_hash) const {
   RateTable& table = limiter->table();
   table.prefetch(key_hash);  // While the clock is read.
   const RateVerdict verdict = table.check(key_hash, rate_clock_ns());
   if (verdict.evicted) counters->evictions.add();
-  if (verdict.admitted) return 0;
+  if (verdict.admitted && verdict.wait_ns == 0) return {};
   if (limiter->config().dry_run) {
-    counters->dry_run.add();
-    return 0;
+    (verdict.admitted ? counters->dry_run_delayed : counters->dry_run).add();
+    return {};
   }
-  counters->limited.add();
-  return std::max<uint64_t>(verdict.wait_ns, 1);
+  (verdict.admitted ? counters->delayed : counters->limited).add();
+  return {.refused = !verdict.admitted, .wait_ns = std::max<uint64_t>(verdict.wait_ns, 1)};
 }
 
 WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names) {

@@ -16,9 +16,11 @@ namespace sluice {
 
 /// The counters of one worker for one rate limit.
 struct RateLimitCounters {
-  Counter limited;    ///< Requests and connections that were refused.
-  Counter dry_run;    ///< Those that would have been, but for `dry_run`.
-  Counter evictions;  ///< Keys forgotten before they had recovered, for lack of room.
+  Counter limited;          ///< Requests and connections that were refused.
+  Counter dry_run;          ///< Those that would have been, but for `dry_run`.
+  Counter delayed;          ///< Requests that had to wait.
+  Counter dry_run_delayed;  ///< Those that would have had to, but for `dry_run`.
+  Counter evictions;        ///< Keys forgotten before they had recovered, for lack of room.
 };
 
 /// A rate limit of a configuration, with what it counts, which all workers share.
@@ -42,13 +44,20 @@ class RateLimiter {
   const std::shared_ptr<RateTable> table_;
 };
 
+/// What a rate limit decides about an event.
+struct RateDecision {
+  bool refused = false;
+  /// Until when it has to wait. If it is refused: when the next one may come. In nanoseconds, from now on.
+  uint64_t wait_ns = 0;
+};
+
 /// A rate limit as one worker uses it.
 struct WorkerRateLimit {
   std::shared_ptr<const RateLimiter> limiter;
   std::shared_ptr<RateLimitCounters> counters;
 
-  /// Counts an event of this key. Returns 0 if it may go on; else in how many nanoseconds the next one may.
-  uint64_t check(uint64_t key_hash) const;
+  /// Counts an event of this key.
+  RateDecision check(uint64_t key_hash) const;
 };
 
 /// All rate limits of a configuration, on one worker.
@@ -56,6 +65,9 @@ using WorkerRateLimits = std::vector<WorkerRateLimit>;
 
 /// Those with these names, in the order of the names. Precondition: they exist.
 WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names);
+
+/// The time that limits count by: CLOCK_MONOTONIC, in nanoseconds.
+uint64_t rate_clock_ns();
 
 /// How long until then in whole seconds, rounded up.
 constexpr uint64_t whole_seconds(uint64_t nanoseconds) { return (nanoseconds + 999'999'999) / 1'000'000'000; }

@@ -51,10 +51,12 @@ RateVerdict RateTable::check(uint64_t key_hash, uint64_t now_ns) {
       known = same;
       if (same) break;
     }
-    if (known && !gcra_.conforms(ahead)) return {.admitted = false, .wait_ns = gcra_.wait_ns(ahead)};
+    if (known && !gcra_.counts(ahead)) return {.admitted = false, .wait_ns = gcra_.refusal_ns(ahead)};
     const uint64_t next = tag | Gcra::next(known ? ahead : 0, now);
     // Another thread may have changed the entry meanwhile, to count an event of this key or for a new one.
-    if (place->compare_exchange_weak(old, next, std::memory_order_relaxed)) return {.evicted = !known && ahead > 0};
+    if (!place->compare_exchange_weak(old, next, std::memory_order_relaxed)) continue;
+    if (known && !gcra_.conforms(ahead)) return {.wait_ns = gcra_.wait_ns(ahead)};
+    return {.evicted = !known && ahead > 0};
   }
 }
 

@@ -14,7 +14,9 @@ namespace sluice {
 struct RateVerdict {
   bool admitted = true;
   bool evicted = false;  ///< Another key that still had a part of its burst to get back was forgotten.
-  uint64_t wait_ns = 0;  ///< If it is refused: when the next event of this key will be admitted.
+  /// In how many nanoseconds it conforms, if it has to wait for that. If it is refused: in how many the next event of
+  /// this key will be admitted.
+  uint64_t wait_ns = 0;
 };
 
 /// A rate limit's state of each key, in memory of a fixed size that all workers share, without a lock.
@@ -37,8 +39,8 @@ class RateTable {
   RateTable(const RateTable&) = delete;
   RateTable& operator=(const RateTable&) = delete;
 
-  /// Whether an event of this key conforms now, by CLOCK_MONOTONIC in nanoseconds; if so, counts it. Callable on any
-  /// thread.
+  /// Whether an event of this key conforms now, by CLOCK_MONOTONIC in nanoseconds, or once it has waited; if so, counts
+  /// it. Callable on any thread.
   RateVerdict check(uint64_t key_hash, uint64_t now_ns);
   /// Begins to fetch the memory that a check of this key needs.
   void prefetch(uint64_t key_hash) const { __builtin_prefetch(&buckets_[key_hash & mask_]); }

@@ -15,6 +15,8 @@ constexpr Help kHelp[] = {
     {"refused_total", "Connections refused, by limit."},
     {"rate_limited_total", "Requests and connections that a rate limit refused."},
     {"rate_limit_dry_run_total", "Requests and connections that a rate limit would have refused, but for dry_run."},
+    {"rate_limit_delayed_total", "Requests that a rate limit made wait."},
+    {"rate_limit_dry_run_delayed_total", "Requests that a rate limit would have made wait, but for dry_run."},
     {"rate_limit_evictions_total", "Keys forgotten before they had recovered, for lack of entries of the rate limit."},
     {"resumed_total", "Connections taken over from the process before, in an upgrade."},
     {"rebalanced_total", "Connections that another worker than the accepting one got, because it had fewer."},

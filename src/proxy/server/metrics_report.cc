@@ -340,6 +340,8 @@ void rate_limit_lines(std::string& out, const Workers& workers, size_t index, co
   };
   line(out, "rate_limited_total", label, total(&RateLimitCounters::limited));
   line(out, "rate_limit_dry_run_total", label, total(&RateLimitCounters::dry_run));
+  line(out, "rate_limit_delayed_total", label, total(&RateLimitCounters::delayed));
+  line(out, "rate_limit_dry_run_delayed_total", label, total(&RateLimitCounters::dry_run_delayed));
   line(out, "rate_limit_evictions_total", label, total(&RateLimitCounters::evictions));
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "alts_like/tls_handshake.h"
 #include "proxy/common/read_file.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
@@ -77,6 +78,7 @@ void Policy::attach_to(SSL_CTX* context) {
   SSL_CTX_set_cert_cb(context, &choose_certificate, this);
   if (!alpn_.empty()) SSL_CTX_set_alpn_select_cb(context, &choose_protocol, this);
   SSL_CTX_set_tlsext_ticket_key_cb(context, &ticket_key);
+  TlsHandshake::use_gates(context);
 }
 
 // Offers BoringSSL the certificates for the server name. It uses the first one whose key the client supports.

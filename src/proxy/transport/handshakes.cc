@@ -40,12 +40,14 @@ void make_alts_handshake(const config::Alts& alts, SSL_CTX* context, const std::
 }  // namespace
 
 void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL_CTX> context,
-                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking) {
+                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking,
+                           std::unique_ptr<HelloGate> gate) {
   if (const auto& alts = listener.alts) {
     return make_alts_handshake(*alts, context.get(), nullptr, handshakers, socket, handshaking);
   }
   auto made = std::make_unique<TlsHandshake>(context.get(), TlsHandshake::Side::kServer);
   KeySigner::wake(made->ssl(), handshaking.step);
+  if (gate) made->set_gate(std::move(gate));
   handshaking.handshake = std::move(made);
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "alts_like/tls_handshake.h"
 #include "net/socket.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
@@ -15,9 +17,10 @@
 namespace sluice {
 
 /// Creates in `handshaking` the handshake with a client of the listener. `context` is the listener's current SSL_CTX.
-/// Precondition: the listener has `tls` or `alts`.
+/// `gate`: for TLS, may be null. Precondition: the listener has `tls` or `alts`.
 void make_client_handshake(const config::Listener& listener, bssl::UniquePtr<SSL_CTX> context,
-                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking);
+                           HandshakerServices& handshakers, const Socket& socket, Handshaking& handshaking,
+                           std::unique_ptr<HelloGate> gate = nullptr);
 
 /// Creates in `handshaking` the handshake with an endpoint, with a session from `sessions` if there is one. Returns the
 /// generation of the SSL_CTX, for SessionCache::put. Precondition: the upstream has `tls` or `alts`.

@@ -55,11 +55,29 @@ TEST(LoaderRateLimits, WhereTheyAreNamed) {
       limit_errors(all, "connection_rate_limits: [ x, y ],"),
       "f:2:75: listeners[0].connection_rate_limits[1]: \"y\" counts by more than the source, which is all that is "
       "known of a connection: give it `key: { source: true }`");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, delay: 2s }", "connection_rate_limits: x,"),
+            "f:2:70: listeners[0].connection_rate_limits[0]: \"x\" has a `delay`, and connections do not wait: name a "
+            "limit without one");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, delay: 2s }", "", "rate_limits: x,"), "");
   EXPECT_EQ(limit_errors(all, "", "rate_limits: [ x, y, x ],"),
             "f:3:30: listeners[0].http.rate_limits[2]: \"x\" is listed twice");
   EXPECT_EQ(limit_errors(all, "", "", "rate_limits: [ z ]"),
             "f:4:42: listeners[0].http.routes[0].rate_limits[0]: there is no rate limit \"z\"; add it under "
             "`rate_limits`");
+}
+
+TEST(LoaderRateLimits, Handshakes) {
+  const auto named = [](std::string_view limit, std::string_view tls) {
+    return limit_errors(absl::StrCat("{ name: x, rate: 5/s", limit, " }"),
+                        absl::StrCat("handshake_rate_limits: x,", tls));
+  };
+  const std::string_view tls = " tls: { certificates: [ { chain: /c, key: /k } ] },";
+  EXPECT_EQ(named("", tls), "");
+  EXPECT_EQ(named(", key: { source: true, sni: true }", tls), "");
+  EXPECT_NE(named("", "").find("needs `tls` at the listener"), std::string::npos);
+  EXPECT_NE(named(", key: { host: true }", tls).find("counts by more than the source and the server name"),
+            std::string::npos);
+  EXPECT_NE(named(", delay: 1s", tls).find("connections do not wait"), std::string::npos);
 }
 
 TEST(LoaderRateLimits, Values) {
@@ -73,6 +91,8 @@ TEST(LoaderRateLimits, Values) {
             "f:1:46: rate_limits[0].status: must be from 400 to 599, got \"200\"");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, entries: 100000000 }"),
             "f:1:47: rate_limits[0].entries: must be from 8 to 16777216, got \"100000000\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, delay: 61s }"),
+            "f:1:45: rate_limits[0].delay: must be from 0 to 1m, got \"61s\"");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, key: {} }"),
             "f:1:43: rate_limits[0].key: expected `source`, `route`, `host`, `sni`, `peer`, `header`, `cookie` or "
             "`jwt_claim`");
@@ -123,6 +143,9 @@ TEST(LoaderRateLimits, WhatCountsTheSame) {
   other.key = RateKey{.source = true};
   EXPECT_TRUE(limit.counts_as(other));
   other.burst = 51;
+  EXPECT_FALSE(limit.counts_as(other));
+  other.burst = 50;
+  other.delay = std::chrono::seconds(1);
   EXPECT_FALSE(limit.counts_as(other));
 }
 

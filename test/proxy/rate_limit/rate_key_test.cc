@@ -129,5 +129,22 @@ TEST_F(RateKeyTest, SecretsDiffer) {
   EXPECT_EQ(&RateSecret::of_process(), &RateSecret::of_process());
 }
 
+TEST(RateKeyOfHandshake, Parts) {
+  const Source one{.bytes = {192, 0, 2, 1}}, other{.bytes = {192, 0, 2, 2}};
+  const auto hash = [](const config::RateKey& key, const Source* source, std::string_view name) {
+    return rate_key_of_handshake(kSecret, key, source, name);
+  };
+  const config::RateKey by_source{.source = true}, by_name{.sni = true}, by_both{.source = true, .sni = true};
+  EXPECT_EQ(hash(by_source, &one, "a"), hash(by_source, &one, "b"));
+  EXPECT_NE(hash(by_source, &one, "a"), hash(by_source, &other, "a"));
+  EXPECT_NE(hash(by_source, &one, "a"), hash(by_source, nullptr, "a"));
+  EXPECT_NE(hash(by_source, &one, "a"), rate_key_of_connection(kSecret, one));
+  EXPECT_EQ(hash(by_name, &one, "a"), hash(by_name, &other, "a"));
+  EXPECT_NE(hash(by_name, &one, "a"), hash(by_name, &one, "b"));
+  EXPECT_NE(hash(by_name, &one, ""), hash(by_name, &other, ""));  // Without a name, the source counts.
+  EXPECT_NE(hash(by_both, &one, "a"), hash(by_both, &one, "b"));
+  EXPECT_NE(hash(by_both, &one, "a"), hash(by_both, &other, "a"));
+}
+
 }  // namespace
 }  // namespace sluice

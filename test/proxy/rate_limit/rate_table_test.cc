@@ -51,6 +51,52 @@ TEST(RateTableTest, SaysHowLongToWait) {
   EXPECT_TRUE(table.check(key(1), kStart + wait + kSecond / 5).admitted);
 }
 
+// ---- Delays ----
+
+// Events over the burst wait for their turns, an emission interval apart, as many as have one within the delay.
+TEST(RateTableTest, EventsWaitForTheirTurns) {
+  RateTable table(Gcra(10, kSecond, 2, 3 * kSecond / 10), 8);
+  std::vector<double> waits;
+  RateVerdict verdict;
+  while ((verdict = table.check(key(1), kStart)).admitted) waits.push_back(static_cast<double>(verdict.wait_ns) / 1e9);
+  ASSERT_EQ(waits.size(), 5u);
+  for (size_t i = 0; i < waits.size(); ++i) EXPECT_NEAR(waits[i], i < 2 ? 0 : 0.1 * static_cast<double>(i - 1), 1e-3);
+  EXPECT_NEAR(static_cast<double>(verdict.wait_ns) / 1e9, 0.1, 1e-3);
+  EXPECT_EQ(admitted_at_once(table, key(1), kStart + kSecond / 4, 20), 2);
+  EXPECT_EQ(admitted_at_once(table, key(2), kStart, 20), 5);
+}
+
+// In the long run events that wait are no more than those that conform.
+TEST(RateTableTest, DelayLeavesTheRateAlone) {
+  RateTable table(Gcra(1000, kSecond, 10, kSecond), 8);
+  int admitted = 0;
+  uint64_t last = 0;
+  for (uint64_t now = kStart; now < kStart + 20 * kSecond; now += kSecond / 4000) {
+    const RateVerdict verdict = table.check(key(1), now);
+    if (!verdict.admitted) continue;
+    ++admitted;
+    EXPECT_LE(verdict.wait_ns, kSecond + 1000);
+    EXPECT_GE(now + verdict.wait_ns + 1000, last);
+    last = now + verdict.wait_ns;
+  }
+  EXPECT_NEAR(admitted, 20 * 1000 + 10 + 1000, 2);
+}
+
+// The largest burst and delay are within what the time can tell.
+TEST(RateTableTest, LongestDelay) {
+  const Gcra gcra(Gcra::kMaxPerSecond, kSecond, Gcra::kMaxBurst, Gcra::kMaxDelayNs);
+  const uint64_t now = gcra.ticks_at(kStart);
+  const int64_t reach = (int64_t{Gcra::kMaxBurst} - 1 + 60'000'000) * Gcra::kTicks;
+  const auto ahead_of = [&](int64_t ticks) {
+    return gcra.ahead((now + static_cast<uint64_t>(ticks)) & Gcra::kTimeMask, now);
+  };
+  EXPECT_EQ(ahead_of(reach - 1), reach - 1);
+  EXPECT_TRUE(gcra.counts(ahead_of(reach - 1)));
+  EXPECT_NEAR(static_cast<double>(gcra.wait_ns(ahead_of(reach - 1))), 60e9, 1e4);
+  EXPECT_EQ(ahead_of(reach + Gcra::kTicks), reach + Gcra::kTicks);
+  EXPECT_FALSE(gcra.counts(ahead_of(reach + Gcra::kTicks)));
+}
+
 // A tick is a fraction of the emission interval, so no rate is rounded.
 TEST(RateTableTest, KeepsEachRate) {
   struct Case {

@@ -180,6 +180,11 @@ void describe(V& v, Listener& l) {
   v.field("connection_rate_limits", l.connection_rate_limits,
           "Names of `rate_limits` by source, all of which must admit a new connection; else it is closed.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field(
+      "handshake_rate_limits", l.handshake_rate_limits,
+      "Names of `rate_limits` by source or server name, all of which must admit a TLS handshake; else the connection "
+      "is closed, before anything is computed for it.",
+      {.omit_empty = true, .one_word = true, .min = 1});
   v.field("proxy_protocol", l.proxy_protocol, "The client's address, from a proxy in front.");
   v.field("keepalive", l.keepalive, "Keep-alive probes towards clients.");
   v.field("nodelay", l.nodelay, "TCP_NODELAY towards clients.");
@@ -269,6 +274,10 @@ void describe(V& v, RateLimit& r) {
           {.required = true});
   v.field("burst", r.burst, "How many are admitted at once, after a pause; `auto`: as many as `rate` says.",
           {.min = 1, .max = 1'000'000});
+  v.field(
+      "delay", r.delay,
+      "How long a request over the rate may wait for its turn; one that would wait longer is refused. 0 = none waits.",
+      {.max = 60'000});
   v.field("entries", r.entries, "How many keys are remembered, in 8 bytes each.", {.min = 8, .max = 16'777'216});
   v.field("status", r.status, "Status of the response to a refused request.", {.min = 400, .max = 599});
   v.field("dry_run", r.dry_run, "Refuses nothing, and counts what it would refuse.");

@@ -48,8 +48,10 @@ class RateLimitChecker {
   }
 
   void check_listener(const Listener& listener, const std::string& path) {
+    check_handshakes(listener, path + ".handshake_rate_limits");
     each_limit(listener.connection_rate_limits, path + ".connection_rate_limits",
                [&](const RateLimit& limit, const std::string& place) {
+                 check_no_delay(limit, place);
                  if (limit.effective_key() == RateKey{.source = true}) return;
                  report_.error(place, absl::StrCat(in_quotes(limit.name),
                                                    " counts by more than the source, which is all that is known "
@@ -63,6 +65,27 @@ class RateLimitChecker {
       const HttpRoute& route = listener.http->routes[i];
       check_requests(route.rate_limits, listener, &route, item_path(http_path + ".routes", i) + ".rate_limits");
     }
+  }
+
+  void check_handshakes(const Listener& listener, const std::string& path) {
+    if (!listener.handshake_rate_limits.empty() && !listener.tls) {
+      report_.error(path, "needs `tls` at the listener: there are no handshakes to limit");
+    }
+    each_limit(listener.handshake_rate_limits, path, [&](const RateLimit& limit, const std::string& place) {
+      check_no_delay(limit, place);
+      RateKey rest = limit.effective_key();
+      rest.source = rest.sni = false;
+      if (rest == RateKey()) return;
+      report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                        " counts by more than the source and the server name, which is all that is "
+                                        "known of a handshake: give it `key: { source: true }`"));
+    });
+  }
+
+  void check_no_delay(const RateLimit& limit, const std::string& place) {
+    if (limit.delay.count() == 0) return;
+    report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                      " has a `delay`, and connections do not wait: name a limit without one"));
   }
 
   void check_requests(const std::vector<std::string>& names, const Listener& listener, const HttpRoute* route,

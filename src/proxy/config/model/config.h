@@ -426,6 +426,8 @@ struct Listener {
   uint32_t max_connections_per_source = 0;
   /// Names of rate limits, all of which must admit a new connection.
   std::vector<std::string> connection_rate_limits;
+  /// Names of rate limits by source and server name, all of which must admit a TLS handshake.
+  std::vector<std::string> handshake_rate_limits;
   ProxyProtocol proxy_protocol;
   Keepalive keepalive;
   bool nodelay = true;  ///< TCP_NODELAY: the sender has already chosen its writes; Nagle's delay only adds latency.

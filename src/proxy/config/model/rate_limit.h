@@ -84,6 +84,7 @@ struct RateLimit {
   std::optional<RateKey> key;  ///< Absent: the source.
   Rate rate;
   std::optional<uint32_t> burst;  ///< Events at once, from 1. Absent: as many as `rate` names.
+  Duration delay{};               ///< How long a request may wait until it conforms, instead of being refused.
   /// Keys that are remembered, 8 bytes each. 65536: the sources that a busy edge sees within the few seconds in which a
   /// usual limit recovers.
   uint32_t entries = 65536;
@@ -95,7 +96,7 @@ struct RateLimit {
   /// Whether both count the same: then a reload keeps what is counted.
   bool counts_as(const RateLimit& other) const {
     return effective_key() == other.effective_key() && rate == other.rate &&
-           effective_burst() == other.effective_burst() && entries == other.entries;
+           effective_burst() == other.effective_burst() && delay == other.delay && entries == other.entries;
   }
 
   bool operator==(const RateLimit&) const = default;

@@ -81,6 +81,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   // PhaseContext
   void keep_user(std::string_view name) override { log_.keep_user(*this, name); }
   void resume(const PhaseResult& result) override;
+  void hold() override;
   void mirror(uint32_t upstream) override;
   PhaseResult collect(uint64_t most_bytes) override;
   SideCall* authorize(uint32_t upstream, Head&& request, uint64_t timeout_ms, SideCall::Caller& caller) override;
@@ -101,6 +102,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   [[nodiscard]] bool obey(const PhaseResult& result);
   void stop_phase();
   SideCall* await(SideCall* call);
+  void leave_body_at_client();
   [[nodiscard]] bool begin_forwarding();
   bool is_body_too_large(uint64_t bytes) const;
   void find_deadline();
@@ -186,6 +188,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   uint16_t next_phase_ : 5 = 0;               // The next phase of the step.
   uint16_t grpc_status_ : 5 = kNoGrpcStatus;  // That the client was sent.
   bool phase_waits_ : 1 = false;              // A phase will resume the request.
+  bool held_ : 1 = false;                     // That wait is no idle time.
   bool tunnel_agreed_ : 1 = false;            // The upstream accepted the tunnel.
   bool deadline_is_grpc_ : 1 = false;         // The deadline of the whole exchange is that of a gRPC client.
   bool over_ : 1 = false;                     // Both streams are released.

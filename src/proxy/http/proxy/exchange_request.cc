@@ -132,7 +132,7 @@ bool Exchange::obey(const PhaseResult& result) {
 
 void Exchange::resume(const PhaseResult& result) {
   if (!phase_waits_) return;
-  phase_waits_ = false;
+  phase_waits_ = held_ = false;
   note_activity();
   deadlines_.request_ms = deadlines_.active_ms;  // The client may have been paused.
   if (result.kind != PhaseResult::Kind::kContinue || !target_ || !target_->forwards()) body_.drop_held();
@@ -142,7 +142,7 @@ void Exchange::resume(const PhaseResult& result) {
 // The request has ended while a phase made it wait.
 void Exchange::stop_phase() {
   if (!phase_waits_) return;
-  phase_waits_ = false;
+  phase_waits_ = held_ = false;
   for (PhaseState* state = states_.get(); state; state = state->next.get()) state->stop();
   if (client_) body_.drop_held();
 }
@@ -157,10 +157,21 @@ SideCall* Exchange::call_grpc(uint32_t upstream, std::string_view path, std::str
   return await(GrpcCall::begin(http_worker(), *listener_.upstreams[upstream], path, message, timeout_ms, caller));
 }
 
-// The body waits at the client. A tunnel carries nothing before it is accepted.
 SideCall* Exchange::await(SideCall* call) {
-  if (call && !request_ended_ && !tunnel_) body_.pause(true);
+  if (call) leave_body_at_client();
   return call;
+}
+
+void Exchange::hold() {
+  held_ = true;
+  leave_body_at_client();
+  if (target_) find_deadline();
+  watch();
+}
+
+// A tunnel carries nothing before it is accepted.
+void Exchange::leave_body_at_client() {
+  if (!request_ended_ && !tunnel_) body_.pause(true);
 }
 
 PeerAddress Exchange::local_address() const { return session_->local_address(); }

@@ -69,7 +69,7 @@ bool Exchange::visit_deadlines(const Visit& visit) const {
            after(Kind::kSend, waits, waits ? client_progress_ms() : now, config().send_timeout);
   };
   const auto hedge = [&] { return !to_ || after(Kind::kHedge, awaits_hedge(), times.waiting_since_ms, hedge_after()); };
-  return at(Kind::kWhole, times.whole_due_ms) && after(Kind::kIdle, true, times.active_ms, idle_timeout()) &&
+  return at(Kind::kWhole, times.whole_due_ms) && after(Kind::kIdle, !held_, times.active_ms, idle_timeout()) &&
          response() && body() && stuck() && send() && hedge() && at(Kind::kRetry, times.retry_ms);
 }
 

@@ -23,6 +23,7 @@ class RoutePhases;
 class PhaseContext {
  public:
   ChunkPool& pool() const { return loop_.pool(); }
+  TimerWheel& timers() const { return loop_.timers(); }
   uint64_t now_ms() const { return loop_.now_ms(); }
 
   /// The head. The phases change it into what the upstream gets.
@@ -66,6 +67,9 @@ class PhaseContext {
   /// Continues after PhaseResult::wait() with the result that the phase has by now. No effect if the request has ended
   /// in the meantime.
   virtual void resume(const PhaseResult& result) = 0;
+  /// Prepares for PhaseResult::wait(). Until resume(), no more of the request's body is read from the client, and the
+  /// wait counts for the request's timeout, but not as idle time.
+  virtual void hold() = 0;
   /// Sends a copy of the request, body included, to another upstream.
   virtual void mirror(uint32_t upstream) = 0;
   /// Waits until the whole request, or this much of its body, has arrived.

@@ -1,5 +1,6 @@
-// The rate limits of the listener and of the route. Those that count by a claim of the client's token come after the
-// phase that checks it, all others before, so that they limit attempts at passwords, too.
+// The rate limits of the listener and of the route, which refuse requests or make them wait. Those that count by a
+// claim of the client's token come after the phase that checks it, all others before, so that they limit attempts at
+// passwords, too.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "net/timer_wheel.h"
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/http/proxy/phases/phase_context.h"
 #include "proxy/rate_limit/rate_limiter.h"
@@ -34,14 +36,20 @@ class RateLimitsPhase final : public Phase {
   PhaseResult on_request(PhaseContext& exchange) override {
     const RequestAttributes facts = exchange.attributes();
     refused_by_ = nullptr;
+    uint64_t longest_ns = 0;
     for (const Limit& each : limits_) {
       const RateLimiter& limiter = *each.limit.limiter;
-      wait_ns_ = each.limit.check(rate_key_of_request(RateSecret::of_process(), limiter.key(), each.place, facts));
-      if (wait_ns_ == 0) continue;
-      refused_by_ = &each;
-      return PhaseResult::fail(HttpEnd::kRateLimited, static_cast<uint16_t>(limiter.config().status));
+      const RateDecision decision =
+          each.limit.check(rate_key_of_request(RateSecret::of_process(), limiter.key(), each.place, facts));
+      if (decision.refused) {
+        refused_by_ = &each;
+        wait_ns_ = decision.wait_ns;
+        return PhaseResult::fail(HttpEnd::kRateLimited, static_cast<uint16_t>(limiter.config().status));
+      }
+      longest_ns = std::max(longest_ns, decision.wait_ns);
     }
-    return PhaseResult::go_on();
+    if (longest_ns == 0) return PhaseResult::go_on();
+    return exchange.make_state<Held>(*this, exchange).begin(longest_ns);
   }
 
   // The response to a refused request is made before this phase sees another request, so it needs no state of its own.
@@ -58,6 +66,25 @@ class RateLimitsPhase final : public Phase {
   }
 
  private:
+  // A request that waits until it conforms.
+  struct Held final : PhaseState {
+    Held(const Phase& owner, PhaseContext& waiting)
+        : PhaseState(owner),
+          exchange(waiting),
+          timer([](void* self) { static_cast<Held*>(self)->exchange.resume(PhaseResult::go_on()); }, this) {}
+
+    PhaseResult begin(uint64_t wait_ns) {
+      // The clock of the limit may be ahead of the time of this turn.
+      exchange.timers().arm(timer, (rate_clock_ns() + wait_ns + 999'999) / 1'000'000);
+      exchange.hold();
+      return PhaseResult::wait();
+    }
+    void stop() override { timer.cancel(); }
+
+    PhaseContext& exchange;
+    Timer timer;
+  };
+
   const std::vector<Limit> limits_;
   const Limit* refused_by_ = nullptr;
   uint64_t wait_ns_ = 0;

@@ -240,7 +240,188 @@ TEST_P(HttpRateLimits, RefusedWithABody) {
   EXPECT_EQ(origin.requests.size(), 1u);
 }
 
+// ---- Delays ----
+
+// A request over the rate waits for its turn, and the one that would wait too long is refused.
+TEST_P(HttpRateLimits, Delays) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.start();
+  served(rig.connect());
+  HttpPeer& client = rig.connect();
+  PeerStream& waits = client.send_request();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  PeerStream& none = refused(rig.connect());
+  EXPECT_TRUE(waits_at_most(none, 60)) << none.field("retry-after");
+  rig.pass(std::chrono::seconds(50));
+  EXPECT_FALSE(waits.over());
+  EXPECT_EQ(origin.requests.size(), 1u);
+  rig.pass(std::chrono::seconds(11));
+  rig.request_at(origin, 1).respond(200, "late");
+  rig.expect_response(waits, 200, "late");
+  EXPECT_EQ(rig.rate_limit().limited.value(), 1u);
+  EXPECT_EQ(rig.rate_limit().delayed.value(), 1u);
+}
+
+// Of several limits the longest wait counts, and each of them only once.
+TEST_P(HttpRateLimits, DelaysOfTwoLimits) {
+  limit("short", "2/m", 1).delay = std::chrono::seconds(60);
+  limit("long", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"short", "long"};
+  rig.start();
+  served(rig.connect());
+  PeerStream& waits = rig.connect().send_request();
+  rig.until([&] { return rig.rate_limit(1).delayed.value() == 1; });
+  rig.pass(std::chrono::seconds(35));
+  EXPECT_EQ(origin.requests.size(), 1u);
+  rig.pass(std::chrono::seconds(26));
+  rig.request_at(origin, 1).respond(200, "late");
+  rig.expect_response(waits, 200, "late");
+  EXPECT_EQ(rig.rate_limit(0).delayed.value(), 1u);
+  EXPECT_EQ(rig.rate_limit(1).delayed.value(), 1u);
+}
+
+TEST_P(HttpRateLimits, DryRunDelaysNothing) {
+  config::RateLimit& api = limit("api", "1/h", 1);
+  api.delay = std::chrono::minutes(1);
+  api.dry_run = true;
+  limit("slow", "1/m", 1).delay = std::chrono::minutes(1);
+  rig.rate_limits.back().dry_run = true;
+  rig.config().rate_limits = {"api", "slow"};
+  rig.start();
+  HttpPeer& client = rig.connect();
+  served(client);
+  served(client);
+  EXPECT_EQ(rig.rate_limit(0).dry_run.value(), 1u);
+  EXPECT_EQ(rig.rate_limit(1).dry_run.value(), 0u);
+  EXPECT_EQ(rig.rate_limit(1).dry_run_delayed.value(), 1u);
+  EXPECT_EQ(rig.rate_limit(1).delayed.value(), 0u);
+}
+
+// The body waits at the client: no more of it arrives than was under way.
+TEST_P(HttpRateLimits, DelayedBodyStaysAtTheClient) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.config().body_timeout = std::chrono::seconds(10);
+  rig.config().stream_idle_timeout = std::chrono::seconds(20);
+  rig.start();
+  served(rig.connect());
+  const std::string body(4'000'000, 'x');
+  PeerStream& stream = rig.connect().post(body);
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  rig.settle(200);
+  EXPECT_TRUE(rig.holds_at_most(400'000));
+  for (int i = 0; i < 6; ++i) rig.pass(std::chrono::seconds(10));
+  rig.pass(std::chrono::seconds(2));
+  PeerStream& request = rig.request_at(origin, 1);
+  rig.until([&] { return request.ended; });
+  EXPECT_TRUE(request.body == body) << request.body.size();
+  request.respond(200, "fine");
+  rig.expect_response(stream, 200, "fine");
+}
+
+TEST_P(HttpRateLimits, ClientLeavesWhileItsRequestWaits) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.start();
+  served(rig.connect());
+  HttpPeer& client = rig.connect();
+  client.send_request();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  client.close();
+  rig.settle();
+  rig.pass(std::chrono::seconds(2));  // Before that, a half-close is no end.
+  rig.expect_ended(HttpEnd::kClientReset);
+  rig.pass(std::chrono::seconds(60));
+  EXPECT_EQ(origin.requests.size(), 1u);
+}
+
+TEST_P(HttpRateLimits, RequestTimesOutWhileItWaits) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.config().request_timeout = std::chrono::seconds(20);
+  rig.start();
+  served(rig.connect());
+  PeerStream& stream = rig.connect().send_request();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  rig.pass(std::chrono::seconds(21));
+  rig.wait_over(stream);
+  EXPECT_EQ(stream.head.status, 504);
+  rig.expect_ended(HttpEnd::kRequestTimeout);
+  rig.pass(std::chrono::seconds(60));
+  EXPECT_EQ(origin.requests.size(), 1u);
+}
+
+// A request that waits is in progress: a connection that drains completes it, and the end of the process cuts it.
+TEST_P(HttpRateLimits, DrainWaitsForDelayedRequests) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.start();
+  served(rig.connect());
+  HttpPeer& client = rig.connect();
+  PeerStream& stream = client.send_request();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  rig.drain();
+  rig.pass(std::chrono::seconds(61));
+  rig.request_at(origin, 1).respond(200, "late");
+  rig.expect_response(stream, 200, "late");
+  rig.until([&] { return client.gone(); });
+}
+
+TEST_P(HttpRateLimits, ShutdownEndsDelayedRequests) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.start();
+  served(rig.connect());
+  rig.connect().send_request();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  rig.shut_down();
+  rig.expect_ended(HttpEnd::kShutdown);
+  EXPECT_EQ(origin.requests.size(), 1u);
+}
+
+// An upgrade is a request like others. Its tunnel has no timeout of a request.
+TEST_P(HttpRateLimits, DelayedUpgrade) {
+  limit("api", "1/m", 1).delay = std::chrono::seconds(60);
+  rig.config().rate_limits = {"api"};
+  rig.config().request_timeout = std::chrono::seconds(20);
+  rig.start();
+  served(rig.connect());
+  HttpPeer& client = rig.connect_greeted();
+  PeerStream& stream = client.websocket();
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  rig.pass(std::chrono::seconds(61));
+  PeerStream& request = rig.request_at(origin, 1);
+  request.respond(200, {}, false);
+  rig.until([&] { return stream.has_head; });
+  stream.send("question");
+  rig.until([&] { return request.body == "question"; });
+  client.break_off();
+  rig.wait_cancelled(request);
+}
+
 SLUICE_EACH_VERSION(HttpRateLimits);
+
+// Only the stream that is over the rate waits.
+class Http2RateLimits : public HttpRateLimits {};
+INSTANTIATE_TEST_SUITE_P(, Http2RateLimits, testing::Values(test::Versions{true, false}, test::Versions{true, true}),
+                         [](const testing::TestParamInfo<test::Versions>& each) { return test::name_of(each.param); });
+
+TEST_P(Http2RateLimits, OtherStreamsGoOn) {
+  limit("slow", "1/m", 1).delay = std::chrono::seconds(60);
+  route("/slow").rate_limits = {"slow"};
+  route("/");
+  rig.start();
+  HttpPeer& client = rig.connect();
+  served(client, "/slow");
+  PeerStream& waits = client.send_request("GET", "/slow", {});
+  rig.until([&] { return rig.rate_limit().delayed.value() == 1; });
+  for (int i = 0; i < 3; ++i) served(client);
+  EXPECT_FALSE(waits.over());
+  rig.pass(std::chrono::seconds(61));
+  rig.request_at(origin, 4).respond(200, "late");
+  rig.expect_response(waits, 200, "late");
+}
 
 }  // namespace
 }  // namespace sluice
