@@ -81,8 +81,14 @@ class Allocations(AdminTest, TlsTest):
         # Each byte of a body was in a buffer at least once. More requests than these may be in progress.
         self.assertGreater(sum(number for _, number in buffers), 0.5 * requests * (200_000 + 65_536), body)
         if EXACT:
-            for part in DATA_PATH:
-                self.assertTrue(any(part in each for stack, _ in buffers for each in stack), f"no {part} in\n{body}")
+            # Some take little: a slow machine may need several profiles for a sample.
+            missing = set(DATA_PATH)
+            for _ in range(10):
+                missing -= {part for part in missing for stack, _ in buffers for each in stack if part in each}
+                if not missing:
+                    break
+                buffers, body = self.profile(proxy)
+            self.assertEqual(missing, set(), body)
             # The hooks are not part of it.
             self.assertEqual([stack for stack, _ in stacks if "AllocationSampler" in stack[-1]], [])
 
