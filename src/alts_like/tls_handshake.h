@@ -16,8 +16,7 @@
 
 namespace sluice {
 
-/// Decides whether a server goes on with a handshake. It has the client's hello by then, and has computed nothing for
-/// it.
+/// Decides whether a server continues a handshake, once the whole ClientHello has arrived and before any key is used.
 class HelloGate {
  public:
   virtual ~HelloGate() = default;
@@ -48,7 +47,7 @@ class TlsHandshake final : public Handshake {
   /// For settings of this connection, such as the server name, before the first advance().
   SSL* ssl() { return ssl_.get(); }
 
-  /// Has connections of this context ask their gates. Without it they have none.
+  /// Makes the connections of this context consult their gates, which are not used otherwise.
   static void use_gates(SSL_CTX* context);
   /// Before the first advance(). If it does not admit the client, the handshake fails with the error kRejected.
   void set_gate(std::unique_ptr<HelloGate> gate);
