@@ -69,7 +69,7 @@ TEST(RecentLines, CutsBetweenCharacters) {
     std::string text(before, 'x');
     while (text.size() < 2 * RecentLines::kTextBytes) text += "\u00e9";
     recent.add(record(LogLevel::kError, text));
-    const std::string& kept = recent.lines()[0].last.text;
+    const std::string kept = recent.lines()[0].last.text;
     EXPECT_LE(kept.size(), RecentLines::kTextBytes);
     EXPECT_GE(kept.size(), RecentLines::kTextBytes - 1);
     EXPECT_THAT(kept, testing::EndsWith("\u00e9..."));
