@@ -109,6 +109,17 @@ class AdminTls(admin_test.AdminTest):
         self.assertRegex(json.loads(body)["addresses"][0]["changed"]["by"], r"^127\.0\.0\.1:\d+ \(ops\.example\)$")
         harness.wait_until(lambda: "(ops.example) has requested" in proxy.stderr(), what="the line")
 
+    def test_origin(self):
+        """Changes that a browser makes: for the listener's own page, and for no other one."""
+        proxy, _ = self.start_with(admin=self.tls())
+        change = lambda origin: self.https(proxy, "/log-level", "-X", "PUT", "-d", "info", "-H", f"Origin: {origin}")
+        own = self.address_of(proxy)
+        self.assertEqual(change(f"https://{own}")[0], 200)
+        for origin in (f"http://{own}", "https://evil.example", "null"):
+            status, body = change(origin)
+            self.assertEqual(status, 403, origin)
+            self.assertIn("the page of another site", body)
+
     def test_with_token(self):
         """Both are needed if both are configured."""
         with open(self.folder + "/token", "w", encoding="ascii") as file:
