@@ -105,6 +105,7 @@ rate_limits:
     key: { source: true, route: true, host: true, sni: false, peer: false, header: X-K, cookie: l, jwt_claim: sub }
     rate: 42/m
     burst: 43
+    delay: 44s
     entries: 64
     status: 503
     dry_run: true
@@ -117,6 +118,7 @@ listeners:
     max_connections: 7
     max_connections_per_source: 0
     connection_rate_limits: [ some ]
+    handshake_rate_limits: [ some ]
     proxy_protocol: { accept: optional, timeout: 2s, trusted: [ 10.0.0.0/8, "::1" ] }
     keepalive: { idle: 0, interval: 5s, probes: 2 }
     nodelay: false
@@ -343,6 +345,7 @@ upstreams:
                                                              .jwt_claim = "sub"},
                                               .rate = *Rate::parse("42/m"),
                                               .burst = 43,
+                                              .delay = std::chrono::seconds(44),
                                               .entries = 64,
                                               .status = 503,
                                               .dry_run = true}));
@@ -358,6 +361,7 @@ upstreams:
   EXPECT_EQ(edge.max_connections, 7);
   EXPECT_EQ(edge.max_connections_per_source, 0);
   EXPECT_EQ(edge.connection_rate_limits, std::vector<std::string>{"some"});
+  EXPECT_EQ(edge.handshake_rate_limits, std::vector<std::string>{"some"});
   EXPECT_EQ(edge.proxy_protocol.accept, ProxyHeaderIn::kOptional);
   EXPECT_EQ(edge.proxy_protocol.timeout, std::chrono::seconds(2));
   ASSERT_EQ(edge.proxy_protocol.trusted.size(), 2);
