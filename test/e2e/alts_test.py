@@ -92,8 +92,11 @@ class Trust(AltsTest):
 
     def refused(self, front, proxy, text):
         """The connection ends, and the log of `proxy` has the reason."""
-        with connect(front.address()) as client:
-            self.assertIn(last_outcome(client), ("end", "reset"))
+        try:
+            with connect(front.address()) as client:
+                self.assertIn(last_outcome(client), ("end", "reset"))
+        except ConnectionResetError:
+            pass  # On a busy machine it has ended before connect() looks for errors.
         self.assertTrue(proxy.wait_for_output(text), proxy.stderr())
 
     def test_wrong_endpoint(self):
