@@ -79,8 +79,8 @@ class AdminTest(harness.SluiceTest):
                 return float(line.split()[-1])
         raise KeyError(name)
 
-    def sluice(self, *arguments, code=0):
-        done = subprocess.run([SLUICE, "admin", *arguments], capture_output=True, text=True, timeout=60, check=False)
+    def sluice(self, *arguments, command="admin", code=0):
+        done = subprocess.run([SLUICE, command, *arguments], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, code, done)
         return done.stdout + done.stderr
 
@@ -400,6 +400,28 @@ class Command(AdminTest):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
         self.assertIn(f"{path} has no `admin`", self.sluice("--config", path, "/", code=1))
+
+
+    def test_running_configuration(self):
+        """`explain` and `diff` with that of a process, without the file it was started with."""
+        secret = {"name": "x-secret", "set": "abcdef"}
+        route = {"match": {"path": {"prefix": "/a/"}}, "forward": "x", "request_headers": [secret]}
+        proxy, _ = self.start_with(listener("main", http={"routes": [route, {"respond": {"status": 204}}]}),
+                                   upstreams=[upstream("x", "127.0.0.1:1")])
+        against = ("--against", self.address_of(proxy))
+        explained = self.sluice(*against, "http://a.test/a/b", command="explain")
+        self.assertIn("routes[0]: taken", explained)
+        self.assertIn("127.0.0.1:1", explained)
+        self.assertNotIn("abcdef", explained)
+        self.assertIn("204", self.sluice(*against, "http://a.test/c", command="explain"))
+        self.assertEqual(self.sluice("--config", proxy.path, *against, command="diff"), "")
+        changed = self.temporary_directory() + "/sluice.yaml"
+        with open(proxy.path, encoding="utf-8") as file, open(changed, "w", encoding="utf-8") as to:
+            to.write(file.read().replace("127.0.0.1:1\"", "127.0.0.1:2\""))
+        self.assertIn("address: 127.0.0.1:2", self.sluice("--config", changed, *against, command="diff", code=1))
+        self.assertIn("not both", self.sluice("--config", changed, *against, "--pid", "1", command="diff", code=2))
+        self.assertIn("is the process running", self.sluice("--against", "127.0.0.1:%d" % free_port(), "http://a/", command="explain", code=1))
+        self.assertIn("expected no query, or only=config", self.get(proxy, "/config?only=x", status=400))
 
 
 class Clients(AdminTest):

@@ -133,7 +133,7 @@ class CommandLine(CliTest):
         self.assert_fails(2, "completion needs a shell: bash, zsh or fish", "completion")
         self.assert_fails(2, 'completion takes bash, zsh or fish, got "csh"', "completion", "csh")
 
-        self.assert_fails(2, "explain needs --config FILE", "explain", "http://a/")
+        self.assert_fails(2, "explain needs either --config FILE or --against ADDRESS", "explain", "http://a/")
         self.assert_fails(2, "explain takes a method, or none, and a URL\nsee `sluice explain --help`", "explain", "--config", "x")
         self.assert_fails(2, 'unknown argument "b" of explain', "explain", "--config=x", "GET", "http://a/", "b")
         self.assert_fails(2, 'unknown option "--form" of explain; did you mean "--from"?', "explain", "--form", "127.0.0.1")

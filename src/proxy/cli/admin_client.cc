@@ -37,13 +37,14 @@ struct Target {
   std::shared_ptr<const AdminTls> tls;
 };
 
-absl::StatusOr<Target> target_of(const Arguments& arguments) {
+// `address_option`: the option with the address. Without it the configuration has the address.
+absl::StatusOr<Target> target_of(const Arguments& arguments, std::string_view address_option) {
   Target target;
   std::optional<config::Admin> admin;
-  if (const auto address = arguments.value("--address")) {
+  if (const auto address = arguments.value(address_option)) {
     absl::StatusOr<config::Address> parsed = config::Address::parse(*address);
     if (!parsed.ok())
-      return absl::Status(parsed.status().code(), absl::StrCat("--address: ", parsed.status().message()));
+      return absl::Status(parsed.status().code(), absl::StrCat(address_option, ": ", parsed.status().message()));
     target.address = *std::move(parsed);
   } else {
     const std::string path(arguments.value("--config").value_or(""));
@@ -147,8 +148,12 @@ absl::StatusOr<AdminClient::Response> parse(std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) {
-  absl::StatusOr<Target> target = target_of(arguments);
+absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments) { return of(arguments, "--address"); }
+
+absl::StatusOr<AdminClient> AdminClient::against(const Arguments& arguments) { return of(arguments, "--against"); }
+
+absl::StatusOr<AdminClient> AdminClient::of(const Arguments& arguments, std::string_view address_option) {
+  absl::StatusOr<Target> target = target_of(arguments, address_option);
   if (!target.ok()) return target.status();
   AdminClient client;
   client.address_ = std::move(target->address);

@@ -26,11 +26,16 @@ class AdminClient {
   /// The error is for the user.
   static absl::StatusOr<AdminClient> of(const Arguments& arguments);
 
+  /// From `--against`, `--token-file` and the options of AdminTls.
+  static absl::StatusOr<AdminClient> against(const Arguments& arguments);
+
   /// Requests a page. The path begins with `/` and has no blanks. A PUT has a body.
   absl::StatusOr<Response> request(std::string_view path, std::string_view method = "GET",
                                    std::string_view body = {}) const;
 
  private:
+  static absl::StatusOr<AdminClient> of(const Arguments& arguments, std::string_view address_option);
+
   config::Address address_;
   std::shared_ptr<const AdminTls> tls_;  // Null without TLS.
   std::string authorization_;            // A field with its line end; empty without a token.

@@ -15,22 +15,22 @@ const CommandOption kConfig{.name = "--config", .value = "FILE", .text = "The co
 const CommandOption kPid{.name = "--pid",
                          .value = "PID",
                          .text = "The process. Without it there must be only one in this network namespace."};
-const std::vector<CommandOption> kAdminOptions{
-    {.name = "--config",
-     .value = "FILE",
-     .text = "The configuration: its `admin` has the address, the token and the certificates.",
-     .is_file = true},
-    {.name = "--address",
-     .value = "ADDRESS",
-     .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."},
+
+std::vector<CommandOption> join(std::vector<CommandOption> first, const std::vector<CommandOption>& others) {
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+// Of a client of the admin listener.
+const std::vector<CommandOption> kClientOptions{
     {.name = "--token-file",
      .value = "FILE",
-     .text = "The file with the token. Default: `admin.token_file` of the configuration.",
+     .text = "The file with the token. Default, if the address is that of the configuration: its `admin.token_file`.",
      .is_file = true},
     {.name = "--ca",
      .value = "FILE",
-     .text = "Use TLS, with a server whose certificate comes from one of these authorities (PEM). Default, with "
-             "`admin.tls` in the configuration: a server with one of its certificates.",
+     .text = "Use TLS, with a server whose certificate comes from one of these authorities (PEM). Default, if the "
+             "address is that of the configuration and has TLS: a server with one of its certificates.",
      .is_file = true},
     {.name = "--server-name",
      .value = "NAME",
@@ -40,13 +40,23 @@ const std::vector<CommandOption> kAdminOptions{
      .text = "The client's certificate and its chain (PEM).",
      .is_file = true},
     {.name = "--key", .value = "FILE", .text = "The key of --certificate (PEM).", .is_file = true}};
+const std::vector<CommandOption> kAdminOptions =
+    join({{.name = "--config",
+           .value = "FILE",
+           .text = "The configuration: its `admin` has the address, the token and the certificates.",
+           .is_file = true},
+          {.name = "--address",
+           .value = "ADDRESS",
+           .text = "The address, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock."}},
+         kClientOptions);
+const std::vector<CommandOption> kAgainstOptions = join(
+    {{.name = "--against",
+      .value = "ADDRESS",
+      .text = "The admin listener of a running process, such as 127.0.0.1:9901 or unix:/run/sluice/admin.sock. Its "
+              "configuration has `(hidden)` in the place of secrets."}},
+    kClientOptions);
 const CommandList kFailsWith1{kExitCodes,
                               {{"0", "It is done."}, {"1", "It failed."}, {"2", "The command line is wrong."}}};
-
-std::vector<CommandOption> with(CommandOption first, std::vector<CommandOption> others) {
-  others.insert(others.begin(), std::move(first));
-  return others;
-}
 
 std::vector<Command> make_commands() {
   std::vector<Command> commands;
@@ -154,9 +164,9 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "diff",
       .summary = "prints what a reload would change",
-      .usage = {"--config FILE [--pid PID]"},
+      .usage = {"--config FILE [--pid PID]", "--config FILE --against ADDRESS [OPTIONS]"},
       .text = "Compares a configuration with that of a running process, and changes nothing.",
-      .options = {kConfig, kPid},
+      .options = join({kConfig, kPid}, kAgainstOptions),
       .exit_codes = {kExitCodes,
                      {{"0", "Nothing would change."},
                       {"1", "Something would."},
@@ -171,13 +181,11 @@ std::vector<Command> make_commands() {
           "as in `sluice admin --config sluice.yaml /log-level debug`; several are sent as VALUE&VALUE. The page "
           "`errors` has the last warnings and errors of the log. The page `profile` takes some seconds: it shows where "
           "processor time goes, or with --allocations what takes memory, in the form that flamegraph.pl reads.",
-      .options = with(
-          {.name = "--delete", .text = "Remove what is at PATH: an endpoint."},
-          with({.name = "--allocations", .text = "Let `profile` show the bytes that are allocated in place of time."},
-               with({.name = "--seconds",
-                     .value = "N",
-                     .text = "For how long `profile` samples, from 1 to 60. Default: 5."},
-                    kAdminOptions))),
+      .options = join(
+          {{.name = "--delete", .text = "Remove what is at PATH: an endpoint."},
+           {.name = "--allocations", .text = "Let `profile` show the bytes that are allocated in place of time."},
+           {.name = "--seconds", .value = "N", .text = "For how long `profile` samples, from 1 to 60. Default: 5."}},
+          kAdminOptions),
       .exit_codes = {kExitCodes,
                      {{"0", "The response is printed."},
                       {"1", "There is no response, or its status is not 2xx; then the text is printed all the same."},
@@ -201,9 +209,10 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "explain",
       .summary = "prints how a configuration handles a request",
-      .usage = {"--config FILE [OPTIONS] [METHOD] URL"},
-      .text = "Makes no connections. The options describe a hypothetical request.",
-      .options =
+      .usage = {"--config FILE [OPTIONS] [METHOD] URL", "--against ADDRESS [OPTIONS] [METHOD] URL"},
+      .text = "Makes no connections but that to the admin listener. The options from -H to --listener describe a "
+              "hypothetical request.",
+      .options = join(
           {kConfig,
            {.name = "-H", .value = "'NAME: VALUE'", .text = "A header field. Repeat it for more.", .repeats = true},
            {.name = "--from", .value = "IP", .text = "The client's address. Default: 127.0.0.1."},
@@ -212,6 +221,7 @@ std::vector<Command> make_commands() {
             .text = "An authenticated identity of the client. Repeat it for more.",
             .repeats = true},
            {.name = "--listener", .value = "NAME", .text = "The listener. Default: by the URL's scheme and port."}},
+          kAgainstOptions),
       .exit_codes = {kExitCodes,
                      {{"0", "The request is explained."},
                       {"1", "The configuration or the request is not valid."},

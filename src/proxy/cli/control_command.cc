@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "proxy/cli/arguments.h"
 #include "proxy/cli/failure.h"
+#include "proxy/cli/running_config.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/diff.h"
 #include "proxy/config/load/loader.h"
@@ -44,6 +45,12 @@ int no_process(std::string_view command, const absl::Status& why, int failed) {
   return absl::IsInvalidArgument(why) ? fail_usage(command, why.message()) : fail(failed, why.message());
 }
 
+int print_changes(const config::Config& running, const config::Config& next) {
+  const std::string changes = config::diff_configs(running, next);
+  std::fputs(changes.c_str(), stdout);
+  return changes.empty() ? 0 : 1;
+}
+
 }  // namespace
 
 int reload_command(const Arguments& arguments) {
@@ -72,17 +79,24 @@ int upgrade_command(const Arguments& arguments) {
 int diff_command(const Arguments& arguments) {
   const std::string path(arguments.value("--config").value_or(""));
   if (path.empty()) return fail_usage("diff", "diff needs --config FILE");
-  const absl::StatusOr<pid_t> pid = process_of(arguments);
-  if (!pid.ok()) return no_process("diff", pid.status(), 2);
+  if (arguments.has("--pid") && arguments.has("--against")) {
+    return fail_usage("diff", "diff takes --pid or --against, not both");
+  }
   const absl::StatusOr<config::Config> next = config::load_file(path);
   if (!next.ok()) return fail(2, next.status().message());
+  if (arguments.has("--against")) {
+    const absl::StatusOr<config::Config> running = running_config(arguments), compared = without_secrets(*next);
+    if (!running.ok()) return fail(2, running.status().message());
+    if (!compared.ok()) return fail(2, compared.status().message());
+    return print_changes(*running, *compared);
+  }
+  const absl::StatusOr<pid_t> pid = process_of(arguments);
+  if (!pid.ok()) return no_process("diff", pid.status(), 2);
   const absl::StatusOr<std::string> text = send_control_command(*pid, "config");
   if (!text.ok()) return fail(2, text.status().message());
   const absl::StatusOr<config::Config> running = config::load_text(*text, "the running configuration");
   if (!running.ok()) return fail(2, running.status().message());
-  const std::string changes = config::diff_configs(*running, *next);
-  std::fputs(changes.c_str(), stdout);
-  return changes.empty() ? 0 : 1;
+  return print_changes(*running, *next);
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "proxy/cli/arguments.h"
 #include "proxy/cli/explain.h"
 #include "proxy/cli/failure.h"
+#include "proxy/cli/running_config.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/load/loader.h"
 
@@ -38,11 +39,14 @@ absl::StatusOr<ExplainedRequest> request_of(const Arguments& arguments) {
 }  // namespace
 
 int explain_command(const Arguments& arguments) {
-  const std::string path(arguments.value("--config").value_or(""));
-  if (path.empty()) return fail_usage("explain", "explain needs --config FILE");
+  if (arguments.has("--config") == arguments.has("--against")) {
+    return fail_usage("explain", "explain needs either --config FILE or --against ADDRESS");
+  }
   const absl::StatusOr<ExplainedRequest> request = request_of(arguments);
   if (!request.ok()) return fail_usage("explain", request.status().message());
-  const absl::StatusOr<config::Config> config = config::load_file(path);
+  const absl::StatusOr<config::Config> config = arguments.has("--against")
+                                                    ? running_config(arguments)
+                                                    : config::load_file(std::string(*arguments.value("--config")));
   if (!config.ok()) return fail(1, config.status().message());
   const absl::StatusOr<std::string> text = explain(*config, *request);
   if (!text.ok()) return fail(1, text.status().message());

@@ -223,9 +223,17 @@ AdminResponse ProcessPages::latency(const AdminRequest&) {
   return json_response(std::move(json));
 }
 
-AdminResponse ProcessPages::config(const AdminRequest&) {
+AdminResponse ProcessPages::config(const AdminRequest& request) {
+  const bool only_config = request.query == "only=config";
+  if (!request.query.empty() && !only_config) {
+    return {.status = 400, .body = "expected no query, or only=config\n"};
+  }
   const std::shared_ptr<const ProcessView> shown = view();
   JsonWriter json;
+  if (only_config) {
+    config::write_config(*shown->config, json);
+    return json_response(std::move(json));
+  }
   json.begin_object();
   write_applied(shown->current, json);
   config::write_config(*shown->config, json.key("config"));
