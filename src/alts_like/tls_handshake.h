@@ -52,6 +52,8 @@ class TlsHandshake final : public Handshake {
   /// Before the first advance(). If it does not admit the client, the handshake fails with the error kRejected.
   void set_gate(std::unique_ptr<HelloGate> gate);
   static constexpr std::string_view kRejected = "CONNECTION_REJECTED";
+  /// The error of a server whose client speaks HTTP without TLS.
+  static constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
 
   /// Bound on the peer's bytes while a private key signs: a socket may still deliver this much after stop_reading().
   static constexpr size_t kMaxWaitingBytes = size_t{64} * 1024;

@@ -92,8 +92,8 @@ class Worker {
   void before_sends(void (*call)(void* context), void* context) { before_sends_.push_back({call, context}); }
 
   /// Calls `observe(context, busy_ms)` before each wait with how long the turn has taken: since the wait before it,
-  /// whose end is now_ms(). It is 0 for a turn of less than kFewCompletions, for which the clock is not read: behind so
-  /// few events nothing has queued for long.
+  /// whose end is now_ms(). It is 0 for a turn of fewer than kFewCompletions, for which the clock is not read: behind
+  /// so few events nothing has queued for long.
   void observe_turns(void (*observe)(void* context, uint64_t busy_ms), void* context) {
     observe_turn_ = observe;
     observer_ = context;

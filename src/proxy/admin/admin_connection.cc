@@ -31,8 +31,7 @@ constexpr uint64_t kWorkPollMs = 100;
 // Of the name in a client's certificate.
 constexpr size_t kNameBytes = 120;
 
-// An error of BoringSSL, and what a client gets that speaks HTTP where TLS is expected.
-constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
+// For a client that speaks HTTP without TLS.
 constexpr std::string_view kUseHttps =
     "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 36\r\nconnection: "
     "close\r\n\r\nthe admin listener expects https://\n";
@@ -100,7 +99,7 @@ void AdminConnection::on_secured(Transport&, const Agreement& agreement) {
 void AdminConnection::on_insecure(Transport&, std::string_view error) {
   if (error.empty()) return close();  // It has left.
   tls_failed(error);
-  if (error == kPlainHttp) {
+  if (error == TlsHandshake::kPlainHttp) {
     Buffer response;
     response.append_copy_beyond_budget(services_.worker().pool(), kUseHttps);
     transport_.send(std::move(response));

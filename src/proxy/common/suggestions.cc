@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/common/utf8.h"
 
 namespace sluice::config {
 namespace {
@@ -38,11 +39,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string in_quotes(std::string_view text) {
   const bool cut = text.size() > kMaxQuotedBytes;
-  if (cut) {
-    size_t end = kMaxQuotedBytes;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
-    text = text.substr(0, end);
-  }
+  text = utf8_beginning(text, kMaxQuotedBytes);
   return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text), cut ? "..." : "", "\"");
 }
 

@@ -1,5 +1,6 @@
 #include "proxy/common/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sluice {
@@ -17,6 +18,14 @@ size_t utf8_bytes(std::string_view text) {
   if (first < 0xf0 || first > 0xf4) return 0;
   const bool too_long = first == 0xf0 && byte(1) < 0x90, too_large = first == 0xf4 && byte(1) > 0x8f;
   return follows(1) && follows(2) && follows(3) && !too_long && !too_large ? 4 : 0;
+}
+
+std::string_view utf8_beginning(std::string_view text, size_t max) {
+  if (text.size() <= max) return text;
+  const size_t least = max - std::min<size_t>(max, 3);  // A character has up to four bytes.
+  size_t end = max;
+  while (end > least && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 }  // namespace sluice

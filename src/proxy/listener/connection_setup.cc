@@ -16,9 +16,6 @@ namespace {
 // How long a handshake may take while many others are in progress.
 constexpr uint64_t kCrowdedHandshakeMs = 1000;
 
-// BoringSSL's error for a ClientHello that begins like an HTTP request.
-constexpr std::string_view kPlainHttp = "HTTP_REQUEST";
-
 using config::milliseconds;
 
 // The listener's `handshake_rate_limits` for one client. The acceptor outlives the connection's handshake.
@@ -180,7 +177,7 @@ void ConnectionSetup::on_insecure(Transport&, std::string_view error) {
     return refuse(Refusal::kRate);
   }
   log_failure(error);
-  if (error == kPlainHttp) respond_to_plain_http();
+  if (error == TlsHandshake::kPlainHttp) respond_to_plain_http();
   fail(SessionEnd::kTlsHandshake);
 }
 

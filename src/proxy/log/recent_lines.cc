@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "proxy/common/utf8.h"
+
 namespace sluice {
 
 namespace {
@@ -12,10 +14,7 @@ namespace {
 void cut_text(std::string& text) {
   if (text.size() <= RecentLines::kTextBytes) return;
   constexpr std::string_view kMark = "...";
-  size_t end = RecentLines::kTextBytes - kMark.size();
-  const size_t least = end - 3;  // A character has up to four bytes; it is not cut within.
-  while (end > least && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  text.resize(end);
+  text.resize(utf8_beginning(text, RecentLines::kTextBytes - kMark.size()).size());
   text += kMark;
   text.shrink_to_fit();
 }

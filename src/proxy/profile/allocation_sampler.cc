@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proxy/common/random.h"
 #include "proxy/profile/stack_walk.h"
 #include "proxy/profile/thread_list.h"
 
@@ -26,30 +28,23 @@ constexpr size_t kHookFrames = 8;
 // What a thread knows of its samples. It stays from one profile to the next: the rest of an exponential gap has the
 // same distribution as a new one.
 struct OwnSamples {
-  uint64_t left;     // Bytes until the next sample. 0: there was none yet.
-  uint64_t random;   // State of xorshift. 0: not seeded.
-  uint64_t profile;  // The number of the profile that `ring` is of.
-  SampleRing* ring;  // Null: there are too many threads.
+  uint64_t left;                 // Bytes until the next sample. 0: there was none yet.
+  std::optional<Random> random;  // Once there is a sample.
+  uint64_t profile;              // The number of the profile that `ring` is of.
+  SampleRing* ring;              // Null: there are too many threads.
 };
 constinit thread_local OwnSamples own_samples{};
 
 uint64_t seed_of_thread() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  uint64_t seed = static_cast<uint64_t>(now.tv_nsec) ^ (static_cast<uint64_t>(gettid()) << 32);
-  // The finalizer of splitmix64.
-  seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
-  seed = (seed ^ (seed >> 27)) * 0x94d049bb133111eb;
-  return (seed ^ (seed >> 31)) | 1;
+  return static_cast<uint64_t>(now.tv_nsec) ^ (static_cast<uint64_t>(gettid()) << 32);
 }
 
 // How many bytes of the next ones are the first that is sampled: at least 1, exponentially distributed.
 uint64_t next_gap(OwnSamples& own) {
-  if (own.random == 0) own.random = seed_of_thread();
-  own.random ^= own.random << 13;
-  own.random ^= own.random >> 7;
-  own.random ^= own.random << 17;
-  const double uniform = (static_cast<double>(own.random >> 11) + 0.5) * 0x1p-53;  // Neither 0 nor 1.
+  if (!own.random) own.random.emplace(seed_of_thread());
+  const double uniform = (static_cast<double>(own.random->next() >> 11) + 0.5) * 0x1p-53;  // Neither 0 nor 1.
   return 1 + static_cast<uint64_t>(-std::log(uniform) * static_cast<double>(AllocationSampler::kMeanBytes));
 }
 

@@ -30,8 +30,7 @@ class FoldedStacks {
   uint64_t lost() const { return lost_; }
 
   /// The lines, in the order of their text. Each sum is multiplied by `scale` and rounded. If samples are lost, the
-  /// last line is
-  /// `[lost samples]` with their number, not multiplied.
+  /// last line is `[lost samples]` with their number, not multiplied.
   std::string text(double scale, absl::FunctionRef<std::string_view(uintptr_t address)> name_of) const;
 
  private:
