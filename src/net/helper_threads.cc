@@ -1,21 +1,14 @@
 #include "net/helper_threads.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "net/thread_priority.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
-
-namespace {
-
-// Lower priority than the workers, higher than background work.
-constexpr int kNice = 5;
-
-}  // namespace
 
 // Runs on a helper thread, before the job leaves the queue: from then on the Desk waits for it.
 void HelperThreads::Returns::begin() {
@@ -93,7 +86,7 @@ void HelperThreads::give(std::unique_ptr<Job> job) {
 
 void HelperThreads::run() {
   pthread_setname_np(pthread_self(), "helper");
-  setpriority(PRIO_PROCESS, 0, kNice);  // Applies to this thread only, on Linux.
+  give_way_to_workers();
   SLUICE_CHECK(Worker::prepare_to_post().ok());
   for (;;) {
     std::unique_lock lock(mutex_);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/thread_priority.h"
 #include "proxy/log/run_log.h"
 
 namespace sluice {
@@ -88,6 +89,7 @@ AdminServer::~AdminServer() {
 
 void AdminServer::main(Features features) {
   pthread_setname_np(pthread_self(), "admin");
+  give_way_to_workers();
   Worker::Options options;
   options.features = features;
   options.budget_bytes = kBudgetBytes;
