@@ -12,8 +12,13 @@ class Counter {
   void add(uint64_t count = 1) {
     value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
+  Counter& operator++() {
+    add();
+    return *this;
+  }
   void set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+  operator uint64_t() const { return value(); }
 
  private:
   std::atomic<uint64_t> value_{0};

@@ -398,6 +398,4 @@ void ClientAcceptor::review_some() {
   source_memory_.reset();
 }
 
-void ClientAcceptor::update_counters() { factory_->update_counters(); }
-
 }  // namespace sluice

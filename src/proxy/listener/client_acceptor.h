@@ -52,8 +52,6 @@ class SessionFactory {
   /// The session may have moved to another acceptor.
   virtual size_t requests() const { return 0; }
   virtual Session* session_of(size_t /*request*/) { return nullptr; }
-  /// See ClientAcceptor::update_counters().
-  virtual void update_counters() {}
 };
 
 /// A listening socket of one worker.
@@ -139,8 +137,6 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   void set_others(uint64_t other_backlogs, uint32_t sockets);
   /// Ends the remaining sessions now, all in this turn of the loop.
   void shut_down();
-  /// Copies the counts that only this worker holds into its counters.
-  void update_counters();
 
   Worker& worker() { return context_.worker; }
   ListenerState& listener() { return *context_.listener; }

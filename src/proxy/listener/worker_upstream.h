@@ -21,12 +21,11 @@ struct WorkerUpstream {
   /// `index`: of the upstream in the configuration of `counters`. `worker`: see Balancer.
   WorkerUpstream(std::shared_ptr<UpstreamState> upstream, unsigned worker, const WorkerCounters& counters, size_t index)
       : state(std::move(upstream)),
-        balancer(*state, worker),
+        balancer(*state, worker, counters.balancers[index]),
         tls_sessions(state->size()),
         endpoints(counters.upstreams[index]),
         http_counters(counters.http_upstreams[index]),
-        latencies(counters.upstream_latencies[index]),
-        balancer_counters(counters.balancers[index]) {}
+        latencies(counters.upstream_latencies[index]) {}
   WorkerUpstream(const WorkerUpstream&) = delete;
   WorkerUpstream& operator=(const WorkerUpstream&) = delete;
 
@@ -39,7 +38,6 @@ struct WorkerUpstream {
   const std::vector<std::shared_ptr<EndpointCounters>> endpoints;  ///< By EndpointTable::configured().
   const std::shared_ptr<UpstreamHttpCounters> http_counters;
   const std::shared_ptr<UpstreamLatencies> latencies;
-  const std::shared_ptr<BalancerCounters> balancer_counters;
 };
 
 /// The upstreams of a configuration on one worker, by index.

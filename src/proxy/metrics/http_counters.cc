@@ -62,13 +62,7 @@ const char* claim_name(Claim claim) {
 
 namespace {
 
-template <class Counts>
-struct Named {
-  std::string_view name;
-  uint64_t Counts::* member;
-};
-
-constexpr Named<Http1Counters> kHttp1[] = {
+constexpr NamedCounter<Http1Counters> kHttp1[] = {
     {"messages", &Http1Counters::messages},
     {"informational", &Http1Counters::informational},
     {"malformed", &Http1Counters::malformed},
@@ -85,10 +79,9 @@ constexpr Named<Http1Counters> kHttp1[] = {
     {"trailers_dropped", &Http1Counters::trailers_dropped},
     {"bodies_dropped", &Http1Counters::bodies_dropped},
 };
-static_assert(std::size(kHttp1) == CodecCounters::kHttp1Count &&
-              sizeof(Http1Counters) == sizeof(uint64_t) * std::size(kHttp1));
+static_assert(sizeof(Http1Counters) == sizeof(Counter) * std::size(kHttp1));
 
-constexpr Named<Http2Counters> kHttp2[] = {
+constexpr NamedCounter<Http2Counters> kHttp2[] = {
     {"streams", &Http2Counters::streams},
     {"completed", &Http2Counters::completed},
     {"resets_received", &Http2Counters::resets_received},
@@ -117,26 +110,11 @@ constexpr Named<Http2Counters> kHttp2[] = {
     {"over_memory", &Http2Counters::over_memory},
     {"protocol_failures", &Http2Counters::protocol_failures},
 };
-static_assert(std::size(kHttp2) == CodecCounters::kHttp2Count &&
-              sizeof(Http2Counters) == sizeof(uint64_t) * std::size(kHttp2));
-
-template <size_t N, class Counts>
-void copy(std::array<Counter, N>& to, const Counts& counts, const Named<Counts> (&named)[N]) {
-  for (size_t i = 0; i < N; ++i) to[i].set(counts.*named[i].member);
-}
-
-template <size_t N, class Counts>
-std::array<std::string_view, N> names_of(const Named<Counts> (&named)[N]) {
-  std::array<std::string_view, N> names;
-  for (size_t i = 0; i < N; ++i) names[i] = named[i].name;
-  return names;
-}
+static_assert(sizeof(Http2Counters) == sizeof(Counter) * std::size(kHttp2));
 
 }  // namespace
 
-void CodecCounters::set(const Http1Counters& counts) { copy(http1, counts, kHttp1); }
-void CodecCounters::set(const Http2Counters& counts) { copy(http2, counts, kHttp2); }
-std::array<std::string_view, CodecCounters::kHttp1Count> http1_counter_names() { return names_of(kHttp1); }
-std::array<std::string_view, CodecCounters::kHttp2Count> http2_counter_names() { return names_of(kHttp2); }
+std::span<const NamedCounter<Http1Counters>> http1_counters() { return kHttp1; }
+std::span<const NamedCounter<Http2Counters>> http2_counters() { return kHttp2; }
 
 }  // namespace sluice

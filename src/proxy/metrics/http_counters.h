@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "proxy/common/counter.h"
@@ -48,18 +49,20 @@ enum class HttpEnd : uint8_t {
 inline constexpr int kHttpEndCount = 31;
 const char* http_end_name(HttpEnd end);
 
-/// The counts of the codecs on one side, a listener's or an upstream's, copied periodically.
+/// The counters of the codecs on one side, a listener's or an upstream's.
 struct CodecCounters {
-  static constexpr int kHttp1Count = 15;
-  static constexpr int kHttp2Count = 27;
-  std::array<Counter, kHttp1Count> http1;
-  std::array<Counter, kHttp2Count> http2;
-  void set(const Http1Counters& counts);
-  void set(const Http2Counters& counts);
+  Http1Counters http1;
+  Http2Counters http2;
 };
-/// The names of the above counters in the statistics, in the same order.
-std::array<std::string_view, CodecCounters::kHttp1Count> http1_counter_names();
-std::array<std::string_view, CodecCounters::kHttp2Count> http2_counter_names();
+/// A counter of a codec, and its name in the statistics.
+template <class Counters>
+struct NamedCounter {
+  std::string_view name;
+  Counter Counters::* member;
+};
+/// All counters of the codecs.
+std::span<const NamedCounter<Http1Counters>> http1_counters();
+std::span<const NamedCounter<Http2Counters>> http2_counters();
 
 /// Header fields in which a request claims its origin or identity. A value that is malformed or incomplete is not
 /// believed, and is counted.
@@ -123,14 +126,7 @@ struct HttpCounters {
   Counter trace_spans_exported;                                         ///< Spans that the collector took.
   Counter trace_spans_lost;     ///< Spans whose request to the collector failed.
   Counter trace_spans_dropped;  ///< Spans for which there was no room.
-  Http1Counters http1;          ///< Counts of the codecs, for the worker only; publish() copies them.
-  Http2Counters http2;
   CodecCounters codecs;
-
-  void publish() {
-    codecs.set(http1);
-    codecs.set(http2);
-  }
 };
 
 /// The counters of one worker for one HTTP upstream.

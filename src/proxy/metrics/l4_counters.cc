@@ -32,13 +32,6 @@ const char* session_kind_name(SessionKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-void BalancerCounters::set(const Balancer::Counts& counts) {
-  preferred.set(counts.preferred);
-  preferred_lost.set(counts.preferred_lost);
-  failovers.set(counts.failovers);
-  panics.set(counts.panics);
-}
-
 WorkerCounters::WorkerCounters(const config::Config& config)
     : gauges(std::make_shared<WorkerGauges>()), resets(std::make_shared<ResetCounters>()) {
   for (size_t i = 0; i < config.listeners.size(); ++i) {
@@ -52,7 +45,7 @@ WorkerCounters::WorkerCounters(const config::Config& config)
     for (size_t i = 0; i < count; ++i) endpoints.push_back(std::make_shared<EndpointCounters>());
     http_upstreams.push_back(std::make_shared<UpstreamHttpCounters>());
     upstream_latencies.push_back(std::make_shared<UpstreamLatencies>());
-    balancers.push_back(std::make_shared<BalancerCounters>());
+    balancers.push_back(std::make_shared<Balancer::Counters>());
   }
   for (size_t i = 0; i < config.rate_limits.size(); ++i) rate_limits.push_back(std::make_shared<RateLimitCounters>());
 }

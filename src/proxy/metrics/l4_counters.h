@@ -115,12 +115,6 @@ struct EndpointCounters {
   std::array<Counter, kConnectErrorCount> connect_errors;
 };
 
-/// One worker's choices among an upstream's endpoints, copied periodically from its balancer. See Balancer::Counts.
-struct BalancerCounters {
-  Counter preferred, preferred_lost, failovers, panics;
-  void set(const Balancer::Counts& counts);
-};
-
 /// The state of one worker, copied periodically from its loop.
 struct WorkerGauges {
   std::array<Counter, kTierCount> tier_out_bytes;
@@ -164,7 +158,7 @@ struct WorkerCounters {
   std::vector<std::vector<std::shared_ptr<EndpointCounters>>> upstreams;
   std::vector<std::shared_ptr<UpstreamHttpCounters>> http_upstreams;
   std::vector<std::shared_ptr<UpstreamLatencies>> upstream_latencies;
-  std::vector<std::shared_ptr<BalancerCounters>> balancers;
+  std::vector<std::shared_ptr<Balancer::Counters>> balancers;
   std::vector<std::shared_ptr<RateLimitCounters>> rate_limits;  ///< By rate limit; kept by its name.
   std::shared_ptr<WorkerGauges> gauges;
   std::shared_ptr<ResetCounters> resets;

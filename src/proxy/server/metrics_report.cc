@@ -182,15 +182,13 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
 }
 
 void codec_lines(std::string& out, std::string_view label, const auto& total) {
-  const auto names1 = http1_counter_names();
-  for (size_t i = 0; i < names1.size(); ++i) {
-    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http1[i]; });
-    if (n) line(out, absl::StrCat("http1_", names1[i], "_total"), label, n);
+  for (const auto& each : http1_counters()) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http1.*each.member; });
+    if (n) line(out, absl::StrCat("http1_", each.name, "_total"), label, n);
   }
-  const auto names2 = http2_counter_names();
-  for (size_t i = 0; i < names2.size(); ++i) {
-    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http2[i]; });
-    if (n) line(out, absl::StrCat("http2_", names2[i], "_total"), label, n);
+  for (const auto& each : http2_counters()) {
+    const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http2.*each.member; });
+    if (n) line(out, absl::StrCat("http2_", each.name, "_total"), label, n);
   }
 }
 
@@ -320,13 +318,13 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
 void balancer_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
   struct Line {
     const char* name;
-    Counter BalancerCounters::* counter;
+    Counter Balancer::Counters::* counter;
   };
   const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
-  for (const Line& each : {Line{"upstream_sticky_kept_total", &BalancerCounters::preferred},
-                           Line{"upstream_sticky_lost_total", &BalancerCounters::preferred_lost},
-                           Line{"upstream_failovers_total", &BalancerCounters::failovers},
-                           Line{"upstream_panics_total", &BalancerCounters::panics}}) {
+  for (const Line& each : {Line{"upstream_sticky_kept_total", &Balancer::Counters::preferred},
+                           Line{"upstream_sticky_lost_total", &Balancer::Counters::preferred_lost},
+                           Line{"upstream_failovers_total", &Balancer::Counters::failovers},
+                           Line{"upstream_panics_total", &Balancer::Counters::panics}}) {
     const uint64_t n =
         sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.balancers[index]).*each.counter; });
     if (n) line(out, each.name, label, n);

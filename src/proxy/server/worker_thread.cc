@@ -464,10 +464,7 @@ void WorkerThread::destroy_unused() {
 
 void WorkerThread::update_counters() {
   update_gauges(*worker_, *counters_->gauges);
-  for (auto& upstream : upstreams_) upstream->balancer_counters->set(upstream->balancer.counts());
-  http_->update_counters();
   overload_->update_counters();
-  for (auto& acceptor : acceptors_) acceptor->update_counters();
 }
 
 // ---- The end ----

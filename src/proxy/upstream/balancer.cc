@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "proxy/upstream/stable_hash.h"
 
@@ -20,8 +21,12 @@ uint64_t part_of(uint64_t whole, uint64_t hash) { return (hash >> 32) * whole >>
 
 }  // namespace
 
-Balancer::Balancer(UpstreamState& upstream, uint64_t seed)
-    : upstream_(upstream), view_(upstream.slots()), current_weights_(upstream.size()), random_(seed) {
+Balancer::Balancer(UpstreamState& upstream, uint64_t seed, std::shared_ptr<Counters> counters)
+    : upstream_(upstream),
+      view_(upstream.slots()),
+      current_weights_(upstream.size()),
+      random_(seed),
+      counters_(std::move(counters)) {
   const std::span<const uint32_t> present = view_.present();
   if (!present.empty()) current_weights_[present[seed % present.size()]] = 1;
 }
@@ -58,12 +63,12 @@ std::optional<uint32_t> Balancer::pick(const Choice& choice) {
   const auto usable = [&](uint32_t i) { return can_take(i) && upstream_.endpoint(i).up(choice.now_ms); };
   if (choice.preferred) {
     const bool kept = view_.is_present(*choice.preferred) && usable(*choice.preferred);
-    ++(kept ? counts_.preferred : counts_.preferred_lost);
+    ++(kept ? counters_->preferred : counters_->preferred_lost);
     if (kept) return choice.preferred;
   }
   if (const auto picked = pick_by_priority(choice, usable); picked || choice.beside) return picked;
   const auto down = pick_by_priority(choice, can_take);
-  if (down) ++counts_.panics;
+  if (down) ++counters_->panics;
   return down;
 }
 
@@ -82,7 +87,7 @@ std::optional<uint32_t> Balancer::pick_by_priority(const Choice& choice, Eligibl
     picked = pick_among(levels[i], choice, eligible);
     level = i;
   }
-  if (picked && level > 0) ++counts_.failovers;
+  if (picked && level > 0) ++counters_->failovers;
   return picked;
 }
 

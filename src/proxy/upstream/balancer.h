@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "proxy/common/counter.h"
 #include "proxy/common/random.h"
 #include "proxy/upstream/endpoint.h"
 #include "proxy/upstream/priority_shares.h"
@@ -29,18 +31,19 @@ struct Choice {
 ///     std::optional<uint32_t> endpoint = balancer.pick({.tried = tried, .now_ms = worker.now_ms()});
 class Balancer {
  public:
-  struct Counts {
-    uint64_t preferred = 0;       ///< Choices of the preferred endpoint.
-    uint64_t preferred_lost = 0;  ///< Choices whose preferred endpoint was not usable.
-    uint64_t failovers = 0;       ///< Choices of an endpoint that does not have the lowest priority number.
-    uint64_t panics = 0;          ///< Choices of an endpoint that is down, because all are.
+  /// Of one worker and upstream.
+  struct Counters {
+    Counter preferred;       ///< Choices of the preferred endpoint.
+    Counter preferred_lost;  ///< Choices whose preferred endpoint was not usable.
+    Counter failovers;       ///< Choices of an endpoint that does not have the lowest priority number.
+    Counter panics;          ///< Choices of an endpoint that is down, because all are.
   };
 
   /// `upstream` outlives it. `seed` differs between workers, so that they do not start on the same endpoint.
-  Balancer(UpstreamState& upstream, uint64_t seed);
+  Balancer(UpstreamState& upstream, uint64_t seed, std::shared_ptr<Counters> counters = std::make_shared<Counters>());
 
   UpstreamState& upstream() { return upstream_; }
-  const Counts& counts() const { return counts_; }
+  const Counters& counters() const { return *counters_; }
   /// This worker's view of the endpoints.
   EndpointView& view() { return view_; }
   /// Updates the view to the current endpoints; endpoints() and pick() do so too.
@@ -84,7 +87,7 @@ class Balancer {
   std::vector<uint64_t> level_shares_;     // By level; unused if there is only one.
   uint64_t shared_at_ms_ = UINT64_MAX;     // The time of the above two.
   Random random_;
-  Counts counts_;
+  const std::shared_ptr<Counters> counters_;
 };
 
 }  // namespace sluice

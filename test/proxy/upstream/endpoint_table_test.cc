@@ -279,7 +279,7 @@ TEST(EndpointSlotsTest, RemovedEndpointIsNotPreferred) {
   const auto other = balancer.pick({.preferred = picked});
   EXPECT_NE(other, picked);
   EXPECT_EQ(state.slots().text(other.value()), first ? "10.0.0.2:80" : "10.0.0.1:80");
-  EXPECT_EQ(balancer.counts().preferred_lost, 1u);
+  EXPECT_EQ(balancer.counters().preferred_lost, 1u);
 }
 
 TEST(EndpointSlotsTest, PrioritiesAreThoseOfRecords) {

@@ -100,7 +100,7 @@ TEST_P(PrioritiesTest, LowestTakesAllWhileEnoughAreUp) {
   EXPECT_NEAR(f.shares()[0], 100, 1e-6);
   f.set_down({1});
   EXPECT_NEAR(f.shares()[0], 100, 1e-6);  // 75 %
-  EXPECT_EQ(f.balancer->counts().failovers, 0u);
+  EXPECT_EQ(f.balancer->counters().failovers, 0u);
 }
 
 TEST_P(PrioritiesTest, RestSpillsToTheNext) {
@@ -110,14 +110,14 @@ TEST_P(PrioritiesTest, RestSpillsToTheNext) {
   EXPECT_NEAR(shares[0], 50 / 0.71, 3);
   EXPECT_NEAR(shares[1], 100 - 50 / 0.71, 3);
   EXPECT_NEAR(shares[2], 0, 1e-6);
-  EXPECT_GT(f.balancer->counts().failovers, 0u);
+  EXPECT_GT(f.balancer->counters().failovers, 0u);
   f.set_down({1, 2, 4, 6});
   EXPECT_NEAR(f.shares()[1], 100, 1e-6);
   f.set_down({0, 1, 2, 4, 5, 6});
   EXPECT_NEAR(f.shares()[2], 100, 1e-6);
   f.set_down({});  // And back.
   EXPECT_NEAR(f.shares()[0], 100, 1e-6);
-  EXPECT_EQ(f.balancer->counts().panics, 0u);
+  EXPECT_EQ(f.balancer->counters().panics, 0u);
 }
 
 TEST_P(PrioritiesTest, AllAreTriedWhenAllAreDown) {
@@ -127,7 +127,7 @@ TEST_P(PrioritiesTest, AllAreTriedWhenAllAreDown) {
   EXPECT_NEAR(shares[0], 400 / 7.0, 3);
   EXPECT_NEAR(shares[1], 200 / 7.0, 3);
   EXPECT_NEAR(shares[2], 100 / 7.0, 3);
-  EXPECT_EQ(f.balancer->counts().panics, 20'000u);
+  EXPECT_EQ(f.balancer->counters().panics, 20'000u);
 }
 
 // After a failed attempt the next priority is used before no endpoint is left.

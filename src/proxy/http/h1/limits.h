@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proxy/common/counter.h"
+
 namespace sluice {
 
 /// Limits on what a peer may use of one connection. A head of more than 64 KiB is never read.
@@ -46,23 +48,23 @@ struct Http1Options {
 
 /// Counters of all connections that share this object. One thread writes them.
 struct Http1Counters {
-  uint64_t messages = 0;       ///< Heads read, without 1xx.
-  uint64_t informational = 0;  ///< Heads of 1xx responses read.
-  uint64_t malformed = 0;      ///< Messages that broke a rule.
-  uint64_t too_large = 0;      ///< Messages over a limit.
-  uint64_t unsupported = 0;    ///< Messages that need an unsupported feature: 417, 501, 505.
-  uint64_t lost = 0;           ///< Connections that ended within a message.
-  uint64_t over_memory = 0;    ///< Requests refused because the connection held more than its share of memory.
+  Counter messages;       ///< Heads read, without 1xx.
+  Counter informational;  ///< Heads of 1xx responses read.
+  Counter malformed;      ///< Messages that broke a rule.
+  Counter too_large;      ///< Messages over a limit.
+  Counter unsupported;    ///< Messages that need an unsupported feature: 417, 501, 505.
+  Counter lost;           ///< Connections that ended within a message.
+  Counter over_memory;    ///< Requests refused because the connection held more than its share of memory.
   // Messages that an option permitted.
-  uint64_t connects = 0;
-  uint64_t underscores = 0;
-  uint64_t empty_lines = 0;
+  Counter connects;
+  Counter underscores;
+  Counter empty_lines;
   // Limits that cause no error.
-  uint64_t requests_met = 0;            ///< Connections that reached their last request.
-  uint64_t pipelines_full = 0;          ///< Times that reading paused because of pipelined requests.
-  uint64_t trailer_fields_dropped = 0;  ///< Fields that may not be in trailers (RFC 9110 section 6.5.1).
-  uint64_t trailers_dropped = 0;        ///< Trailer sections of responses over a limit.
-  uint64_t bodies_dropped = 0;          ///< Bodies dropped where a response may have none: HEAD, 204, 304.
+  Counter requests_met;            ///< Connections that reached their last request.
+  Counter pipelines_full;          ///< Times that reading paused because of pipelined requests.
+  Counter trailer_fields_dropped;  ///< Fields that may not be in trailers (RFC 9110 section 6.5.1).
+  Counter trailers_dropped;        ///< Trailer sections of responses over a limit.
+  Counter bodies_dropped;          ///< Bodies dropped where a response may have none: HEAD, 204, 304.
 };
 
 }  // namespace sluice

@@ -3,7 +3,7 @@
 namespace sluice {
 namespace {
 
-const char* over(uint64_t& counter, const char* error) {
+const char* over(Counter& counter, const char* error) {
   ++counter;
   return error;
 }

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "proxy/common/counter.h"
+
 namespace sluice {
 
 /// Limits on a peer of one HTTP/2 connection. Exceeding one ends a stream or the connection, is counted
@@ -54,35 +56,35 @@ struct Http2Limits {
 
 /// Counters of all connections of one owner. Plain numbers, for the thread that runs the connections.
 struct Http2Counters {
-  uint64_t streams = 0;    ///< Opened by either side.
-  uint64_t completed = 0;  ///< Streams that ended on both sides without a reset.
-  uint64_t resets_received = 0;
-  uint64_t resets_sent = 0;
-  uint64_t refused_streams = 0;   ///< Over Http2Limits::streams.
-  uint64_t malformed = 0;         ///< Messages.
-  uint64_t too_large = 0;         ///< Heads over header_list_bytes or header_fields.
-  uint64_t trailers_dropped = 0;  ///< Trailer sections of responses, over the same limits.
-  uint64_t goaways_received = 0;
-  uint64_t goaways_sent = 0;
-  uint64_t frames_unused = 0;
-  uint64_t frames_on_closed = 0;  ///< Tolerated, because they crossed with a reset.
-  uint64_t glitches = 0;
+  Counter streams;    ///< Opened by either side.
+  Counter completed;  ///< Streams that ended on both sides without a reset.
+  Counter resets_received;
+  Counter resets_sent;
+  Counter refused_streams;   ///< Over Http2Limits::streams.
+  Counter malformed;         ///< Messages.
+  Counter too_large;         ///< Heads over header_list_bytes or header_fields.
+  Counter trailers_dropped;  ///< Trailer sections of responses, over the same limits.
+  Counter goaways_received;
+  Counter goaways_sent;
+  Counter frames_unused;
+  Counter frames_on_closed;  ///< Tolerated, because they crossed with a reset.
+  Counter glitches;
 
   // Failed connections, by the limit or rule that they violated.
-  uint64_t over_header_block = 0;  ///< Twice header_list_bytes, or header_fields_hard.
-  uint64_t over_continuations = 0;
-  uint64_t over_pings = 0;
-  uint64_t over_settings = 0;
-  uint64_t over_replies = 0;
-  uint64_t over_glitches = 0;
-  uint64_t over_resets = 0;
-  uint64_t over_frames_unused = 0;
-  uint64_t over_frames_on_closed = 0;
-  uint64_t over_window_updates = 0;
-  uint64_t over_empty_data = 0;
-  uint64_t over_queued_control = 0;
-  uint64_t over_memory = 0;        ///< Requests refused because the connection held more than its share of memory.
-  uint64_t protocol_failures = 0;  ///< Everything else.
+  Counter over_header_block;  ///< Twice header_list_bytes, or header_fields_hard.
+  Counter over_continuations;
+  Counter over_pings;
+  Counter over_settings;
+  Counter over_replies;
+  Counter over_glitches;
+  Counter over_resets;
+  Counter over_frames_unused;
+  Counter over_frames_on_closed;
+  Counter over_window_updates;
+  Counter over_empty_data;
+  Counter over_queued_control;
+  Counter over_memory;        ///< Requests refused because the connection held more than its share of memory.
+  Counter protocol_failures;  ///< Everything else.
 };
 
 }  // namespace sluice

@@ -41,7 +41,7 @@ OtlpStream spans_of(const config::Tracing& tracing, std::string_view listener, H
 }  // namespace
 
 HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener& listener, HttpCounters& counters)
-    : http2_shared{worker.worker().pool(), http2, counters.http2} {
+    : http2_shared{worker.worker().pool(), http2, counters.codecs.http2} {
   http2_shared.head_budget = &worker.pump().head_budget();
   http2_shared.scarce = &worker.worker().scarce();
   const config::Http& config = *listener.http;

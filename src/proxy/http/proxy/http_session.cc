@@ -165,7 +165,7 @@ void HttpSession::begin(Version version, Buffer&& first) {
 void HttpSession::make_http1() {
   ChunkPool& pool = services_.worker().pool();
   codec_settings_ = listener_->codecs;
-  speak(make_codec_in_chunk<Http1Server>(pool, pool, codec_settings_->http1, listener_->counters.http1, *this,
+  speak(make_codec_in_chunk<Http1Server>(pool, pool, codec_settings_->http1, listener_->counters.codecs.http1, *this,
                                          requests_));
   if (draining_) static_cast<Http1Server&>(*codec_).end_after_request();
 }

@@ -70,7 +70,6 @@ class HttpSessionFactory final : public SessionFactory {
   }
   size_t requests() const override { return listener_.exchanges.size(); }
   Session* session_of(size_t request) override { return listener_.exchanges[request]->session(); }
-  void update_counters() override { counters_->publish(); }
 
  private:
   HttpWorker& http_;

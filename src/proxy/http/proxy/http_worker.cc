@@ -50,8 +50,4 @@ bool HttpWorker::idle() const {
          std::all_of(upstreams_.begin(), upstreams_.end(), [](const auto& each) { return each.second->idle(); });
 }
 
-void HttpWorker::update_counters() {
-  for (auto& [key, upstream] : upstreams_) upstream->update_counters();
-}
-
 }  // namespace sluice

@@ -68,8 +68,6 @@ class HttpWorker : public HttpServices {
   /// Ends upstream connections now.
   void shut_down();
   bool idle() const;
-  /// Copies the counts of the codecs into the worker's counters.
-  void update_counters();
 
  private:
   template <class T>

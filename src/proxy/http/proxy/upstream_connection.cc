@@ -110,7 +110,7 @@ void UpstreamConnection::begin() {
     speak(make_codec<Http2Codec>(upstream_.http2_shared_));
     return;
   }
-  speak(make_codec<Http1Client>(services_.worker().pool(), upstream_.http1_, upstream_.http1_counters_));
+  speak(make_codec<Http1Client>(services_.worker().pool(), upstream_.http1_, upstream_.counters_.codecs.http1));
   become_ready();
 }
 

@@ -14,7 +14,7 @@ UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstrea
       balancer_(upstream_->balancer),
       counters_(*upstream_->http_counters),
       latencies_(*upstream_->latencies),
-      http2_shared_{services.worker().pool(), http2_, http2_counters_},
+      http2_shared_{services.worker().pool(), http2_, counters_.codecs.http2},
       endpoints_(upstream_->state->size()) {
   http1_.limits = Http1Limits::of_responses();
   const config::Pool& pool = config().pool;
@@ -38,10 +38,5 @@ UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstrea
 }
 
 UpstreamPool::~UpstreamPool() { SLUICE_CHECK(all_.empty() && idle()); }
-
-void UpstreamPool::update_counters() {
-  counters_.codecs.set(http1_counters_);
-  counters_.codecs.set(http2_counters_);
-}
 
 }  // namespace sluice

@@ -34,7 +34,6 @@ class UpstreamPool {
   SessionCache& sessions() { return upstream_->tls_sessions; }
   /// Whether no connection exists, not even one that is to be destroyed at the end of the turn.
   bool idle() const { return existing_ == 0; }
-  void update_counters();
 
  protected:
   UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream);
@@ -57,8 +56,6 @@ class UpstreamPool {
   UpstreamLatencies& latencies_;
   Http1Options http1_;
   Http2Limits http2_;
-  Http1Counters http1_counters_;
-  Http2Counters http2_counters_;
   Http2Codec::Shared http2_shared_;
   std::vector<Endpoint> endpoints_;
   std::vector<UpstreamConnection*> all_;
