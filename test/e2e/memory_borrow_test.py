@@ -182,21 +182,20 @@ class BorrowedMemory(harness.SluiceTest):
         alone = self.pools()
         self.assertGreater(alone[0]["borrowed_bytes"], 0)
         self.assertEqual(alone[1]["borrowed_bytes"], 0)
-        # What is not lent serves the bystander at once.
         refused_before = alone[1]["refused"]
         began = time.monotonic()
         for sock in self.clients[1]:
             sock.send(GREEDY)
         self.wait_for_pools(lambda workers: workers[1]["bytes"] > OPEN * 0.9, 10, "the second worker to get its part")
         took = time.monotonic() - began
+        # The bystander is served all the time, from what is never lent.
         self.wait_for_pools(lambda workers: workers[0]["borrowed_bytes"] == 0 or workers[1]["bytes"] > OPEN * 0.98, 10,
                             "the first worker to return what it borrowed")
-        # After that nothing is refused to the second one for want of what it is guaranteed.
         both = self.pools()
+        harness.wait_until(lambda: len(bystander.times) > 25, 20 * SLOWNESS, "the bystander's responses")
         stats = self.borrowing.stats()
         bystander.stop()
         self.assertIsNone(bystander.failure)
-        self.assertGreater(len(bystander.times), 10)
         self.assertGreaterEqual(stats.total("pool_recalls_total"), 1)
         self.assertGreaterEqual(stats.total("pool_claims_total"), 1)
         self.assertEqual(stats.total("pool_budget_bytes"), 2 * PART_MIB * MIB)
