@@ -57,6 +57,21 @@ class Budget {
   /// Number of failed take() calls. A pool that sees this number grow gives back its unused memory without waiting for
   /// it to age.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+  /// Bytes that take() would still grant.
+  size_t available_bytes() const {
+    const size_t used = used_bytes();
+    return used < bytes_ ? bytes_ - used : 0;
+  }
+
+  // For pools that lend memory to one another (BudgetShare), which keep these.
+
+  /// Of the bytes in use, those that pools have beyond what they are guaranteed.
+  size_t borrowed_bytes() const { return borrowed_.load(std::memory_order_relaxed); }
+  /// The bytes that pools are guaranteed, need, and do not have yet.
+  size_t claimed_bytes() const { return claimed_.load(std::memory_order_relaxed); }
+  /// Adds `bytes` modulo 2^64, so that a negative change can be added, too.
+  void change_borrowed(size_t bytes) { borrowed_.fetch_add(bytes, std::memory_order_relaxed); }
+  void change_claimed(size_t bytes) { claimed_.fetch_add(bytes, std::memory_order_relaxed); }
 
  private:
   void update_pressure();
@@ -64,6 +79,7 @@ class Budget {
   const size_t bytes_;
   std::atomic<size_t> used_{0};
   std::atomic<uint64_t> refused_{0};
+  std::atomic<size_t> borrowed_{0}, claimed_{0};
   std::atomic<size_t> high_{SIZE_MAX};
   std::atomic<size_t> low_{0};
   std::atomic<bool> pressed_{false};

@@ -12,6 +12,7 @@
 #include "sluice/budget.h"
 #include "sluice/chunk.h"
 #include "sluice/internal/arena.h"
+#include "sluice/internal/budget_share.h"
 #include "sluice/internal/check.h"
 #include "sluice/internal/free_stack.h"
 #include "sluice/internal/leak_stacks.h"
@@ -51,6 +52,12 @@ class ChunkPool {
     uint32_t stack_every = 0;
     /// A bound shared with other pools, in addition to this pool's own budget, or null. It must outlive the pool.
     Budget* shared = nullptr;
+    /// What pools lend one another of their budgets, or null. `budget_bytes` is then what this pool is guaranteed. All
+    /// but `kept_bytes` of it is lent as long as this pool does not need it, and this pool borrows what the others do
+    /// not need, in steps, when settle() is called. Together, the pools use no more than their kept bytes and those of
+    /// `common`, which must have at least what they lend (`budget_bytes - kept_bytes` of each) and must outlive them.
+    Budget* common = nullptr;
+    size_t kept_bytes = 0;
   };
 
   /// A snapshot. `out` counts outstanding chunks; bytes are capacities.
@@ -74,6 +81,7 @@ class ChunkPool {
 
   /// Reserves addresses: twice the budget and a few slabs more. If that fails (for example under `ulimit -v`), chunks
   /// come from the heap within the same budget, and `source()` returns kHeap.
+  /// With `common`, the budget is all that the pool could borrow; where there are fewer addresses, it borrows less.
   explicit ChunkPool(Options options);
   /// Takes the remote frees, then reports outstanding chunks to stderr. Their memory stays mapped, since something
   /// still points into it, and they are never returned; call `leaked()` beforehand for their number. Precondition: no
@@ -125,8 +133,23 @@ class ChunkPool {
   size_t headroom_bytes() const { return open_bytes_ > out_bytes_ ? open_bytes_ - out_bytes_ : 0; }
   /// Bytes that get_reserved() can still hand out.
   size_t reserved_headroom_bytes() const { return budget_bytes_ > out_bytes_ ? budget_bytes_ - out_bytes_ : 0; }
+  /// With a common budget, what the pool may use as things are: what it is guaranteed and what it could borrow.
   size_t budget_bytes() const { return budget_bytes_; }
   size_t reserve_bytes() const { return budget_bytes_ - open_bytes_; }
+  /// With a common budget: takes and gives back what is due, and adapts the budget and the reserve. Call it once for
+  /// each turn of a worker's loop, and again within milliseconds while needs_settling(). Home thread only.
+  void settle() {
+    if (share_) [[unlikely]]
+      settle_share();
+  }
+  /// Whether memory is borrowed or awaited, so that what other pools do matters to this one.
+  bool needs_settling() const { return share_ && (share_->borrowed_bytes() > 0 || share_->claims()); }
+  /// This pool's part of the common budget, or null.
+  const BudgetShare* share() const { return share_.get(); }
+  /// Bytes in use that have to be freed because another pool claims them. As of the last settle().
+  size_t recalled_bytes() const {
+    return share_ && share_->recalled() && out_bytes_ > budget_bytes_ ? out_bytes_ - budget_bytes_ : 0;
+  }
   /// Where chunks come from: Options::source, or the heap if the arena could not reserve addresses.
   Source source() const { return source_; }
   size_t out_bytes() const { return out_bytes_; }
@@ -251,6 +274,8 @@ class ChunkPool {
   bool retire_unused_slabs(size_t max_bytes, size_t& done);
   bool reclaim();
   void set_reclaim_failed(bool failed);
+  bool hold(size_t bytes);
+  void settle_share();
 
   // `fast_put_pool_of_thread_` is the current pool if put_home alone suffices to release a chunk to it, else kNowhere.
   // chunk_return checks it first, so puts that need more work cost the others nothing.
@@ -268,7 +293,8 @@ class ChunkPool {
   size_t fast_get_limit_ = 0;  // A get that stays within this limit needs no further checks; see choose_paths.
   const void* fast_put_pool_ = &kNowhere;  // This pool, while put_home needs no further checks; see choose_paths.
   size_t budget_bytes_;
-  size_t open_bytes_;  // The budget minus the reserve.
+  size_t open_bytes_;             // The budget minus the reserve.
+  size_t held_bytes_ = SIZE_MAX;  // With a common budget, what may be used without a look at it.
   Source source_;
   uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;
@@ -290,6 +316,9 @@ class ChunkPool {
 
   TakeFunction take_ = nullptr;
   void* take_context_ = nullptr;
+
+  std::unique_ptr<BudgetShare> share_;  // Only with a common budget.
+  double reserve_part_ = 0;             // Of the budget.
 
   Budget* shared_;
   size_t shared_bytes_ = 0;          // Taken from `shared_`.

@@ -44,6 +44,10 @@ constexpr size_t kTrimBytes = size_t{2} << 20;
 constexpr uint64_t kTrimPauseMs = 20;
 constexpr uint64_t kScarceTrimPauseMs = 5;
 
+// How soon a worker that borrows memory notices that another claims it, and one that claims some that it is there.
+constexpr uint64_t kBorrowerPauseMs = 20;
+constexpr uint64_t kClaimPauseMs = 5;
+
 // Pause between two connections that shed load, so that the memory freed by the first shows.
 constexpr uint64_t kShedLoadPauseMs = 10;
 
@@ -65,9 +69,12 @@ Worker::Worker(Options options)
       pool_({.budget_bytes = options.budget_bytes,
              .reserve_bytes = options.budget_bytes / kReserveShare,
              .huge_pages = options.huge_pages,
-             .source = options.pool_source}),
+             .source = options.pool_source,
+             .common = options.common_budget,
+             .kept_bytes = options.kept_bytes}),
       timers_(options.clock_ms()),
       decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
+      settle_timer_([](void*) {}, this),  // The turn that it begins does all.
       last_age_ms_(timers_.now_ms()),
       zero_copy_bytes_(options.features.zero_copy && options.zero_copy_bytes > 0 ? options.zero_copy_bytes : SIZE_MAX) {
 }
@@ -150,7 +157,14 @@ void Worker::turn(int64_t timeout_ms) {
     yielding_tasks_.run_one();
     end_of_batch();
   }
+  settle_budget();
   current_ = previous;
+}
+
+void Worker::settle_budget() {
+  pool_.settle();
+  if (!pool_.needs_settling() || settle_timer_.armed()) return;
+  timers_.arm(settle_timer_, now_ms() + (pool_.share()->claims() ? kClaimPauseMs : kBorrowerPauseMs));
 }
 
 void Worker::complete(Op op, void* target, Completion completion) {
@@ -295,7 +309,10 @@ void Worker::set_scarce(bool scarce) {
 
 void Worker::decay() {
   uint64_t next_ms = now_ms() + (scarce_ ? kScarceTrimPauseMs : kTrimPauseMs);
-  const bool fast = pool_.mapped_bytes() > 2 * pool_.out_bytes() + kMappedSlackBytes;
+  // What was borrowed and is free again must not stay mapped, as the other worker will map as much.
+  const BudgetShare* const share = pool_.share();
+  const bool returned = share && pool_.mapped_bytes() > share->held_bytes() + kMappedSlackBytes;
+  const bool fast = returned || pool_.mapped_bytes() > 2 * pool_.out_bytes() + kMappedSlackBytes;
   const uint64_t usual_ms = fast ? std::min(options_.decay_ms, kFastDecayMs) : options_.decay_ms;
   const uint64_t period_ms = scarce_ ? kScarceDecayMs : usual_ms;
   if (now_ms() - last_age_ms_ >= period_ms) {

@@ -41,6 +41,10 @@ class Worker {
     Features features;
     /// A quarter of it is a reserve, which only receives for waiting connections (the small group) may use.
     size_t budget_bytes = size_t{256} << 20;
+    /// What the workers of a process lend one another, or null, and what this one never lends: see ChunkPool::Options.
+    /// `budget_bytes` is then what it is guaranteed. The budget must outlive the worker.
+    Budget* common_budget = nullptr;
+    size_t kept_bytes = 0;
     bool huge_pages = false;
     ChunkPool::Source pool_source = ChunkPool::Source::kArena;
     ReadMode read_mode = ReadMode::kProvided;
@@ -178,6 +182,7 @@ class Worker {
   explicit Worker(Options options);
   void complete(Op op, void* target, Completion completion);
   void end_of_batch();
+  void settle_budget();
   void serve_sockets();
   static void run_all(std::vector<Deferred>& calls);
   void adapt_small_group();
@@ -195,6 +200,7 @@ class Worker {
   TimerWheel timers_;
   YieldingQueue yielding_tasks_;
   Timer decay_timer_;
+  Timer settle_timer_;
   uint64_t last_age_ms_ = 0;
   uint64_t shed_load_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;

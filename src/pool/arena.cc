@@ -10,13 +10,21 @@
 namespace sluice::inline v0_1 {
 
 Arena::Arena(Options options) {
-  limit_ = std::clamp<size_t>((options.reserve_bytes + kSlabBytes - 1) / kSlabBytes, 1, kNoSlab - 1);
-  const size_t bytes = limit_ * kSlabBytes;
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const auto slabs = [](size_t bytes) {
+    return std::clamp<size_t>((bytes + kSlabBytes - 1) / kSlabBytes, 1, kNoSlab - 1);
+  };
+  const size_t least = slabs(std::min(options.least_bytes, options.reserve_bytes));
+  void* base = MAP_FAILED;
+  for (limit_ = slabs(options.reserve_bytes);; limit_ = std::max(limit_ / 2, least)) {
+    base =
+        mmap(nullptr, limit_ * kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base != MAP_FAILED || limit_ == least) break;
+  }
   if (base == MAP_FAILED) {
     limit_ = 0;
     return;
   }
+  const size_t bytes = limit_ * kSlabBytes;
   base_ = static_cast<std::byte*>(base);
   // Transparent huge pages may be enabled system-wide, so choose explicitly.
   madvise(base_, bytes, options.huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

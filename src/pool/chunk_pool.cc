@@ -22,26 +22,47 @@ constexpr size_t kMaxBudgetBytes = Arena::kNoSlab * Arena::kSlabBytes;
 
 uint32_t chunks_per_slab(int tier) { return static_cast<uint32_t>(Arena::kSlabBytes / tier_bytes(tier)); }
 
+// The arena holds twice the budget: the budget bounds the outstanding chunks, and the free lists of other tiers may
+// hold as much again until they age. Two more slabs per tier let a tiny budget serve every tier.
+size_t arena_bytes(size_t budget_bytes) {
+  return 2 * std::min(budget_bytes, kMaxBudgetBytes) + 2 * kTierCount * Arena::kSlabBytes;
+}
+
+Arena::Options arena_options(const ChunkPool::Options& options) {
+  if (options.source == ChunkPool::Source::kHeap) return {.reserve_bytes = 0};
+  const size_t most = options.common ? options.kept_bytes + options.common->bytes() : options.budget_bytes;
+  return {.reserve_bytes = arena_bytes(most),
+          .least_bytes = arena_bytes(options.budget_bytes),
+          .huge_pages = options.huge_pages};
+}
+
 }  // namespace
 
 struct ChunkPool::HeapChunk : Chunk, HeapLink {};
 
-// The arena holds twice the budget: the budget bounds the outstanding chunks, and the free lists of other tiers may
-// hold as much again until they age. Two more slabs per tier let a tiny budget serve every tier.
 ChunkPool::ChunkPool(Options options)
     : budget_bytes_(options.budget_bytes),
       open_bytes_(options.budget_bytes - options.reserve_bytes),
       source_(options.source),
       shared_(options.shared),
-      arena_({.reserve_bytes = options.source == Source::kHeap ? 0
-                                                               : 2 * std::min(options.budget_bytes, kMaxBudgetBytes) +
-                                                                     2 * kTierCount * Arena::kSlabBytes,
-              .huge_pages = options.huge_pages}) {
+      arena_(arena_options(options)) {
   SLUICE_CHECK(options.reserve_bytes <= options.budget_bytes);
   if (!arena_.reserved()) source_ = Source::kHeap;
   const uint32_t every = options.stack_every ? options.stack_every : LeakStacks::every_from_environment();
   if (every) stacks_ = std::make_unique<LeakStacks>(every);
   if (shared_) shared_refused_ = shared_->refused();
+  if (options.common) {
+    // In the heap it may borrow all that there is.
+    const size_t most = source_ == Source::kHeap ? SIZE_MAX : arena_.slab_limit() * Arena::kSlabBytes / 2;
+    share_ = std::make_unique<BudgetShare>(*options.common,
+                                           BudgetShare::Sizes{.guaranteed = options.budget_bytes,
+                                                              .kept = options.kept_bytes,
+                                                              .most = std::max(options.budget_bytes, most)});
+    reserve_part_ = options.budget_bytes == 0
+                        ? 0
+                        : static_cast<double>(options.reserve_bytes) / static_cast<double>(options.budget_bytes);
+    held_bytes_ = share_->held_bytes();
+  }
   choose_paths();
 }
 
@@ -68,7 +89,7 @@ ChunkPool::~ChunkPool() {
 // Decides whether get and put may check only the free list and one limit.
 void ChunkPool::choose_paths() {
   const bool see_all = source_ == Source::kHeap || stacks_;
-  fast_get_limit_ = see_all || take_ ? 0 : std::min(open_bytes_, pressed_ ? SIZE_MAX : pressure_high_);
+  fast_get_limit_ = see_all || take_ ? 0 : std::min({open_bytes_, held_bytes_, pressed_ ? SIZE_MAX : pressure_high_});
   fast_put_pool_ = see_all || pressed_ || reclaim_failed_ ? &kNowhere : static_cast<const void*>(this);
   if (current_ == this) fast_put_pool_of_thread_ = fast_put_pool_;
 }
@@ -84,7 +105,9 @@ Chunk* ChunkPool::get_within(int tier, size_t limit_bytes, const void* caller) {
   Tier& t = tiers_[static_cast<size_t>(tier)];
   take_remote_frees();
   take_shared_failed_ = false;
-  Chunk* chunk = out_bytes_ + tier_bytes(tier) > limit_bytes ? nullptr : get_any(t, tier, caller);
+  const size_t out_bytes = out_bytes_ + tier_bytes(tier);
+  const bool within = out_bytes <= limit_bytes && (out_bytes <= held_bytes_ || hold(out_bytes));
+  Chunk* chunk = within ? get_any(t, tier, caller) : nullptr;
   if (chunk == nullptr) {
     ++refused_;
     if (take_shared_failed_) ++refused_shared_;
@@ -99,8 +122,26 @@ Chunk* ChunkPool::get_metadata(size_t bytes) {
   const size_t out_bytes = out_bytes_ + tier_bytes(tier);
   if (!t.free.empty() && out_bytes <= fast_get_limit_) return hand_out(t, tier, out_bytes);
   take_remote_frees();
+  if (out_bytes_ + tier_bytes(tier) > held_bytes_) hold(out_bytes_ + tier_bytes(tier));
   Chunk* chunk = get_any(t, tier, __builtin_return_address(0));
   return chunk ? chunk : heap_chunk(bytes);
+}
+
+// False if others use what would be needed.
+bool ChunkPool::hold(size_t bytes) {
+  if (!share_->hold(bytes)) return false;
+  held_bytes_ = share_->held_bytes();
+  choose_paths();
+  return true;
+}
+
+void ChunkPool::settle_share() {
+  share_->settle(out_bytes_);
+  if (share_->held_bytes() == held_bytes_ && share_->limit_bytes() == budget_bytes_) return;
+  held_bytes_ = share_->held_bytes();
+  budget_bytes_ = share_->limit_bytes();
+  open_bytes_ = budget_bytes_ - static_cast<size_t>(static_cast<double>(budget_bytes_) * reserve_part_);
+  choose_paths();
 }
 
 Chunk* ChunkPool::get_any(Tier& t, int tier, const void* caller) {

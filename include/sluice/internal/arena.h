@@ -15,7 +15,8 @@ class Arena {
   static constexpr uint16_t kNoSlab = 0xffff;
 
   struct Options {
-    size_t reserve_bytes;     ///< Upper bound on the bytes handed out, rounded up to whole slabs; at most 65,534 slabs.
+    size_t reserve_bytes;  ///< Upper bound on the bytes handed out, rounded up to whole slabs; at most 65,534 slabs.
+    size_t least_bytes = SIZE_MAX;  ///< If there are fewer addresses, half of that is tried, and so on, down to this.
     bool huge_pages = false;  ///< MADV_HUGEPAGE. Off: on a cycled 32 MiB arena it cost 20x in p99 (docs/internals).
   };
 

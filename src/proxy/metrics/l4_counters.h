@@ -119,6 +119,7 @@ struct EndpointCounters {
 struct WorkerGauges {
   std::array<Counter, kTierCount> tier_out_bytes;
   Counter pool_out_bytes, pool_out_bytes_peak, pool_mapped_bytes, pool_refused, pool_discarded_bytes;
+  Counter pool_budget_bytes, pool_held_bytes, pool_borrowed_bytes, pool_claims, pool_recalls;
   Counter posted_bytes, parked, no_buffers;
   Counter copied_bytes, packed, receives, sends, zero_copy_sends, zero_copy_copied;
   Counter batches, completions, overflows;

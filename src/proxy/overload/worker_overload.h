@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,12 +31,26 @@ class WorkerOverload {
   uint64_t excess_bytes() {
     const uint64_t excess = state_.excess_bytes() / workers_;
     if (excess == 0 || state_.readings() - closed_at_ >= kReadingsToShow) closed_bytes_ = 0;
-    return excess > closed_bytes_ ? excess - closed_bytes_ : 0;
+    return std::max(excess > closed_bytes_ ? excess - closed_bytes_ : 0, recalled_bytes_);
+  }
+  /// A turn has ended: so many bytes that this worker borrowed are in use and claimed by another one. True if
+  /// connections are to be closed for them, which is so when that lasts.
+  bool note_recalled(uint64_t now_ms, uint64_t bytes) {
+    recalled_bytes_ = 0;
+    if (bytes == 0) {
+      recalled_since_ms_ = 0;
+      return false;
+    }
+    if (recalled_since_ms_ == 0) recalled_since_ms_ = now_ms;
+    if (now_ms - recalled_since_ms_ < kRecallGraceMs) return false;
+    recalled_bytes_ = bytes;
+    return true;
   }
   /// A connection that held so much was closed.
   void note_closed(size_t bytes) {
     if (closed_bytes_ == 0) closed_at_ = state_.readings();
     closed_bytes_ += bytes;
+    recalled_bytes_ -= std::min<uint64_t>(recalled_bytes_, bytes);
     count(OverloadAction::kCloseConnection);
     counters_.closed_bytes.add(bytes);
   }
@@ -68,14 +83,19 @@ class WorkerOverload {
   // What is freed returns to the system within a quarter of a second, with a reading each 20 ms: Worker::set_scarce().
   static constexpr uint32_t kReadingsToShow = 15;
 
+  // Paused connections usually return memory sooner than that.
+  static constexpr uint64_t kRecallGraceMs = 200;
+
   void note_shedding(uint64_t now_ms);
 
   const OverloadState& state_;
   OverloadCounters& counters_;
   const unsigned workers_, index_;
   DelayControl delay_;
-  uint64_t closed_bytes_ = 0;  // What connections held that were closed, as far as no reading shows it.
-  uint32_t closed_at_ = 0;     // The number of readings then.
+  uint64_t closed_bytes_ = 0;       // What connections held that were closed, as far as no reading shows it.
+  uint32_t closed_at_ = 0;          // The number of readings then.
+  uint64_t recalled_bytes_ = 0;     // As noted, less what connections held that were closed since.
+  uint64_t recalled_since_ms_ = 0;  // 0: nothing is recalled.
   // For the log.
   bool reported_ = false;       // The log has that requests are refused.
   uint64_t last_shed_ms_ = 0;   // When the last one was.

@@ -352,6 +352,9 @@ void worker_lines(std::string& out, const Workers& workers) {
         sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges->tier_out_bytes[tier]; });
     if (bytes) line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
   }
+  line(out, "pool_borrowed_bytes", "", total(&WorkerGauges::pool_borrowed_bytes));
+  line(out, "pool_claims_total", "", total(&WorkerGauges::pool_claims));
+  line(out, "pool_recalls_total", "", total(&WorkerGauges::pool_recalls));
   line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
   line(out, "pool_peak_bytes", "", total(&WorkerGauges::pool_out_bytes_peak));
   line(out, "pool_mapped_bytes", "", total(&WorkerGauges::pool_mapped_bytes));
@@ -402,6 +405,12 @@ void update_gauges(Worker& worker, WorkerGauges& gauges) {
   gauges.pool_mapped_bytes.set(pool.mapped_bytes);
   gauges.pool_refused.set(pool.refused);
   gauges.pool_discarded_bytes.set(pool.discarded_bytes);
+  const BudgetShare* const share = worker.pool().share();
+  gauges.pool_budget_bytes.set(pool.budget_bytes);
+  gauges.pool_held_bytes.set(share ? share->held_bytes() : pool.budget_bytes);
+  gauges.pool_borrowed_bytes.set(share ? share->borrowed_bytes() : 0);
+  gauges.pool_claims.set(share ? share->claim_count() : 0);
+  gauges.pool_recalls.set(share ? share->recall_count() : 0);
   gauges.posted_bytes.set(worker.small_group().posted_bytes() + worker.large_group().posted_bytes());
   const Worker::Counters& counters = worker.counters();
   gauges.parked.set(counters.parked);
@@ -462,7 +471,12 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
       endpoint_lines(out, workers, u, e, added.address, *upstreams[u], view, active[e]);
     }
   }
-  line(out, "pool_budget_bytes", "", config.memory.worker_budget.bytes * workers.size());
+  const uint64_t budget = config.memory.budget_of(workers.size());
+  const uint64_t held =
+      sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->pool_held_bytes; });
+  line(out, "pool_budget_bytes", "", budget);
+  line(out, "pool_guaranteed_bytes", "", config.memory.worker_budget.bytes * workers.size());
+  line(out, "pool_available_bytes", "", budget > held ? budget - held : 0);
   worker_lines(out, workers);
   overload_lines(out, workers);
   return out;

@@ -290,15 +290,32 @@ AdminResponse ProcessPages::connections(const AdminRequest& request) {
   return json_response(std::move(json));
 }
 
+namespace {
+
+// What any worker could borrow.
+uint64_t available_bytes(const ProcessView& shown) {
+  uint64_t held = 0;
+  for (const auto& worker : shown.counters) held += worker->gauges->pool_held_bytes.value();
+  const uint64_t budget = shown.config->memory.budget_of(shown.counters.size());
+  return budget > held ? budget - held : 0;
+}
+
+}  // namespace
+
 AdminResponse ProcessPages::pools(const AdminRequest&) {
   const std::shared_ptr<const ProcessView> shown = view();
   JsonWriter json;
   json.begin_object().member("budget_bytes", shown->config->memory.worker_budget.bytes);
+  json.member("process_budget_bytes", shown->config->memory.budget_of(shown->counters.size()));
+  json.member("available_bytes", available_bytes(*shown));
   json.key("workers").begin_array();
   for (size_t i = 0; i < shown->counters.size(); ++i) {
     const WorkerGauges& gauges = *shown->counters[i]->gauges;
     json.begin_object().member("worker", i).member("responds", responds(i));
     json.member("bytes", gauges.pool_out_bytes.value()).member("peak_bytes", gauges.pool_out_bytes_peak.value());
+    json.member("budget_bytes", gauges.pool_budget_bytes.value());
+    json.member("held_bytes", gauges.pool_held_bytes.value());
+    json.member("borrowed_bytes", gauges.pool_borrowed_bytes.value());
     json.member("mapped_bytes", gauges.pool_mapped_bytes.value());
     json.member("posted_bytes", gauges.posted_bytes.value());
     json.member("refused", gauges.pool_refused.value()).member("receives_parked", gauges.parked.value());
@@ -315,11 +332,12 @@ AdminResponse ProcessPages::pools(const AdminRequest&) {
 
 AdminResponse ProcessPages::memory(const AdminRequest&) {
   const std::shared_ptr<const ProcessView> shown = view();
-  uint64_t out = 0, posted = 0, mapped = 0;
+  uint64_t out = 0, posted = 0, mapped = 0, borrowed = 0;
   for (const auto& worker : shown->counters) {
     out += worker->gauges->pool_out_bytes.value();
     posted += worker->gauges->posted_bytes.value();
     mapped += worker->gauges->pool_mapped_bytes.value();
+    borrowed += worker->gauges->pool_borrowed_bytes.value();
   }
   JsonWriter json;
   json.begin_object();
@@ -330,7 +348,10 @@ AdminResponse ProcessPages::memory(const AdminRequest&) {
   json.member("level", memory_level_name(overload.level())).member("used_bytes", overload.used_bytes());
   json.member("limit_bytes", overload.limit_bytes()).end_object();
   json.key("pools").begin_object();
-  json.member("budget_bytes", shown->config->memory.worker_budget.bytes * shown->counters.size());
+  const config::Memory& memory = shown->config->memory;
+  json.member("budget_bytes", memory.budget_of(shown->counters.size()));
+  json.member("guaranteed_bytes", memory.worker_budget.bytes * shown->counters.size());
+  json.member("borrowed_bytes", borrowed).member("available_bytes", available_bytes(*shown));
   json.member("mapped_bytes", mapped).member("bytes", out).member("posted_bytes", posted);
   json.member("pinned_bytes", out > posted ? out - posted : 0).end_object();
   json.key("body_file");

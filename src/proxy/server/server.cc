@@ -180,6 +180,7 @@ absl::Status Server::start() {
                    options_.config_path.empty() ? "from the command line" : options_.config_path, ", pid ", getpid(),
                    ", workers ", worker_count_));
 
+  if (absl::Status memory = make_common_budget(config.memory); !memory.ok()) return memory;
   if (absl::Status posting = Worker::prepare_to_post(); !posting.ok()) return posting;
   auto features = probe_features(static_cast<RingsMode>(config.memory.rings));
   if (!features.ok()) return features.status();
@@ -229,6 +230,8 @@ absl::Status Server::start() {
   Worker::Options options;
   options.features = features_;
   options.budget_bytes = config.memory.worker_budget.bytes;
+  options.kept_bytes = config.memory.kept_bytes();
+  options.common_budget = common_budget_.get();
   options.max_sockets = 2 * size_t{max_connections()} / worker_count_;
   options.ring_entries = static_cast<uint16_t>(config.memory.ring_entries);
   options.zero_copy_bytes = config.memory.zero_copy_from.bytes;
@@ -405,6 +408,22 @@ absl::Status Server::open_body_file(const config::Config& config) {
   return absl::OkStatus();
 }
 
+// A single worker without more to borrow than it has needs none.
+absl::Status Server::make_common_budget(const config::Memory& memory) {
+  const uint64_t guaranteed = memory.worker_budget.bytes * worker_count_, all = memory.budget_of(worker_count_);
+  if (all < guaranteed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory.budget: ", config::print_size(memory.budget), " is less than memory.worker_budget, ",
+                     config::print_size(memory.worker_budget), ", of ", worker_count_, " workers; expected ",
+                     config::print_size({guaranteed}), " or more, or a smaller memory.worker_budget"));
+  }
+  const bool lends = worker_count_ > 1 && memory.kept_bytes() < memory.worker_budget.bytes;
+  if (lends || all > guaranteed) {
+    common_budget_ = std::make_unique<Budget>(all - memory.kept_bytes() * worker_count_);
+  }
+  return absl::OkStatus();
+}
+
 void Server::watch_memory() {
   const auto changed = [this] {
     if (!Worker::prepare_to_post().ok()) return;  // Until there is a descriptor again.
@@ -412,7 +431,7 @@ void Server::watch_memory() {
   };
   const config::Config& config = *generation_.config;
   memory_watch_ = std::make_unique<MemoryWatch>(overload_, changed);
-  memory_watch_->configure(config.overload, config.memory.worker_budget.bytes * worker_count_);
+  memory_watch_->configure(config.overload, config.memory.budget_of(worker_count_));
 }
 
 bool Server::all_stopped() const {

@@ -101,6 +101,7 @@ class Server {
                                                             const Preparation& prepared);
   absl::Status resolve_names(const Generation& generation);
   absl::Status open_body_file(const config::Config& config);
+  absl::Status make_common_budget(const config::Memory& memory);
   void watch_memory();
   uint32_t max_connections() const;
   void log_listeners(const config::Config* before) const;
@@ -187,6 +188,7 @@ class Server {
   std::unique_ptr<BodyFile> body_file_;  // Set if a route has, or had, `buffer`.
   HelperThreads lookup_threads_{2};      // Resolve the names of handshaker services.
   OverloadState overload_;
+  std::unique_ptr<Budget> common_budget_;  // What workers lend one another; null if they do not.
   std::vector<std::unique_ptr<WorkerThread>> workers_;
   std::atomic<bool> workers_started_{false};
   std::unique_ptr<MemoryWatch> memory_watch_;  // Posts messages to the workers.

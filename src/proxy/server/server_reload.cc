@@ -131,7 +131,7 @@ absl::StatusOr<std::string> Server::replace_generation() {
   bound_generations();
   global_connections_.set_limit(max_connections());
   const config::Config& config = *generation_.config;
-  memory_watch_->configure(config.overload, config.memory.worker_budget.bytes * worker_count_);
+  memory_watch_->configure(config.overload, config.memory.budget_of(worker_count_));
   log_listeners(&*before);
   const std::string files = reloaded_files(config);
   return absl::StrCat("configuration applied: ", describe_changes(*before, config), files.empty() ? "" : "; ", files);

@@ -162,7 +162,17 @@ void WorkerThread::follow_profile() {
 
 void WorkerThread::apply_memory_level() {
   worker_->set_scarce(overload_->reduces());
-  if (!overload_->reduces()) return;
+  if (overload_->reduces()) review_memory();
+}
+
+void WorkerThread::note_turn(uint64_t busy_ms) {
+  const uint64_t now_ms = worker_->now_ms();
+  overload_->note_turn(now_ms, busy_ms);
+  if (overload_->note_recalled(now_ms, worker_->pool().recalled_bytes())) [[unlikely]]
+    review_memory();
+}
+
+void WorkerThread::review_memory() {
   for (Acceptors* const each : {&acceptors_, &old_acceptors_}) {
     for (auto& acceptor : *each) acceptor->review_memory();
   }
@@ -276,12 +286,8 @@ void WorkerThread::main(WorkerGeneration first) {
   }
   overload_ = std::make_unique<WorkerOverload>(shared_.overload, first.counters->gauges->overload, shared_.workers,
                                                options_.index);
-  worker_->observe_turns(
-      [](void* self, uint64_t busy_ms) {
-        auto* const thread = static_cast<WorkerThread*>(self);
-        thread->overload_->note_turn(thread->worker_->now_ms(), busy_ms);
-      },
-      this);
+  worker_->observe_turns([](void* self, uint64_t busy_ms) { static_cast<WorkerThread*>(self)->note_turn(busy_ms); },
+                         this);
   handshakers_ = std::make_unique<HandshakerServices>(*worker_, shared_.lookup_threads);
   http_ = std::make_unique<HttpWorker>(
       HttpWorker::Context{*worker_, *handshakers_, shared_.body_file, shared_.stopping, *overload_});

@@ -114,6 +114,8 @@ class WorkerThread {
   void stop_if_idle();
   void update_counters();
   void apply_memory_level();
+  void note_turn(uint64_t busy_ms);
+  void review_memory();
 
   Worker::Options options_;
   Shared shared_;

@@ -207,8 +207,15 @@ void describe(V& v, Limits& l) {
 template <class V>
 void describe(V& v, Memory& m) {
   v.field("worker_budget", m.worker_budget,
-          "Buffer memory one worker may hold. A quarter of it is a reserve for connections that hold little.",
+          "Buffer memory one worker may always hold. A quarter of it is a reserve for connections that hold little.",
           {.min = kMiB});
+  v.field("budget", m.budget,
+          "Buffer memory all workers together may hold; 0 = `worker_budget` of each. What is beyond these is only "
+          "borrowed.");
+  v.field("lendable", m.lendable,
+          "The part of `worker_budget` that other workers may borrow while this one does not need it, in percent; 0 = "
+          "none.",
+          {.max = 90});
   v.field("ring_entries", m.ring_entries,
           "Buffers posted to the kernel per ring tier and worker; a power of two. Up to 1 MiB of small ones while many "
           "clients "

@@ -546,11 +546,17 @@ enum class Rings : uint8_t {
   kIncremental,  ///< Several receives share a buffer; start-up fails if the kernel does not support it.
 };
 
-/// Chunk memory. All values are per worker, because workers share nothing.
+/// Chunk memory. All values but `budget` are per worker.
 struct Memory {
   /// Bytes of chunks that one worker may hold. A quarter is a reserve: see docs/operating/memory.md. 256 MiB holds some
   /// hundred connections stalled at the high mark, and thousands at the lower marks that apply when memory is short.
   Size worker_budget{256 * kMiB};
+  /// Bytes of chunks that all workers together may hold; 0 = `worker_budget` of each. What is beyond those can only be
+  /// borrowed.
+  Size budget{0};
+  /// The part of `worker_budget` that a worker lends to others while it does not need it, in percent. Half: a worker
+  /// that gets busy has enough to serve clients from, until the rest is back.
+  uint32_t lendable = 50;
   /// Buffers posted per ring, a power of two (the kernel's rule): 64 KiB buffers for bulk streams and 16 KiB buffers
   /// for the others (plain rings: four times as many 4 KiB buffers). 16 take 1.25 MiB in all, which stays warm in a
   /// core's cache. While many clients send at once, the ring of small buffers grows up to 1 MiB.
@@ -561,6 +567,10 @@ struct Memory {
   Size zero_copy_from{0};
   Rings rings = Rings::kAuto;
 
+  /// The bytes of chunks that so many workers may hold together.
+  uint64_t budget_of(uint64_t workers) const { return budget.bytes > 0 ? budget.bytes : worker_budget.bytes * workers; }
+  /// The bytes that a worker never lends.
+  uint64_t kept_bytes() const { return worker_budget.bytes - worker_budget.bytes / 100 * lendable; }
   bool operator==(const Memory&) const = default;
 };
 

@@ -154,7 +154,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void finish();
 
   // Tracing.
-  [[nodiscard]] bool is_shed() const;
+  [[nodiscard]] bool is_admitted();
   void begin_trace();
   void note_pinned();
   /// The attempt has failed, for the reason or with the status of its response.

@@ -55,16 +55,21 @@ void Exchange::take_request(bool end) {
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
   find_route();
-  if (http_worker().overload().sheds() && is_shed()) [[unlikely]]
-    return fail(HttpEnd::kOverload);
+  if (http_worker().overload().sheds() && !is_admitted()) [[unlikely]]
+    return;
   advance();
 }
 
-// Whether the request is refused because the worker has too many.
-bool Exchange::is_shed() const {
+// The worker has too many requests. False if this one is refused, now or later.
+bool Exchange::is_admitted() {
   const config::HttpRoute* const route = target_ ? target_->route.get() : nullptr;
-  if (route && route->readiness) return false;
-  return http_worker().overload().sheds(route ? route->priority : config::Priority::kNormal);
+  if (route && route->readiness) return true;
+  PacedRefusals& refusals = http_worker().refusals();
+  if (http_worker().overload().sheds(route ? route->priority : config::Priority::kNormal)) {
+    return obey(refusals.on_request(*this));
+  }
+  refusals.note_admitted();
+  return true;
 }
 
 void Exchange::begin_trace() {

@@ -11,7 +11,8 @@ namespace sluice {
 HttpWorker::HttpWorker(const Context& context)
     : HttpServices(context.worker, context.handshakers, HttpConnection::pump, context.overload),
       context_(context),
-      random_(reinterpret_cast<uintptr_t>(this)) {}
+      random_(reinterpret_cast<uintptr_t>(this)),
+      refusals_(context.worker, context.overload) {}
 
 HttpWorker::~HttpWorker() = default;
 

@@ -13,6 +13,7 @@
 #include "proxy/compression/compressor_pool.h"
 #include "proxy/http/proxy/exchange_memory.h"
 #include "proxy/http/proxy/http_services.h"
+#include "proxy/http/proxy/paced_refusals.h"
 #include "proxy/listener/worker_upstream.h"
 
 namespace sluice {
@@ -44,6 +45,7 @@ class HttpWorker : public HttpServices {
   Random& random() { return random_; }
   RandomIds& ids() { return ids_; }
   CompressorPool& compressors() { return compressors_; }
+  PacedRefusals& refusals() { return refusals_; }
   const std::atomic<bool>* stopping() const { return context_.stopping; }
   /// Precondition: a route has `buffer`.
   BodyFile& body_file() { return *context_.body_file; }
@@ -85,6 +87,7 @@ class HttpWorker : public HttpServices {
   RandomIds ids_;
   absl::flat_hash_map<const WorkerUpstream*, std::shared_ptr<HttpUpstream>> upstreams_;
   CompressorPool compressors_;
+  PacedRefusals refusals_;
   ExchangeMemory exchange_memory_;
   size_t tunnels_ = 0;
 };

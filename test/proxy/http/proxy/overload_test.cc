@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "proxy/http/proxy/http_session.h"
 #include "test/proxy/http/proxy/session_rig.h"
@@ -171,6 +172,59 @@ TEST_P(OverloadTest, RequestsAreRefusedByPriority) {
   }
   EXPECT_GE(refused, 2u) << "of 3, as 98 of 100 are refused";
   EXPECT_EQ(rig.ended(HttpEnd::kOverload), refused + 1);
+}
+
+// A refusal costs nearly as much as a small request. Defect: at twice the load, a worker did little but refuse.
+TEST_P(OverloadTest, RefusalsArePaced) {
+  HttpOrigin& origin = rig.add_origin();
+  rig.config().forward.clear();
+  for (const auto& [path, priority] : {std::pair("/high", Priority::kHigh), std::pair("/low", Priority::kLow)}) {
+    config::HttpRoute made;
+    made.match.emplace().path.emplace().exact = path;
+    made.forward = "origin";
+    made.priority = priority;
+    rig.config().routes.push_back(std::move(made));
+  }
+  rig.start();
+  make_slow();
+  HttpPeer& client = rig.connect();
+  for (int i = 0; i < 64; ++i) {
+    PeerStream& low = client.send_request("GET", "/low");
+    rig.wait_over(low);
+    EXPECT_EQ(low.head.status, 503) << "the first ones at once";
+  }
+  PeerStream& waits = client.send_request("GET", "/low");
+  rig.pass(900ms);
+  EXPECT_FALSE(waits.over());
+  rig.pass(200ms);
+  rig.wait_over(waits);
+  EXPECT_EQ(waits.head.status, 503);
+
+  PeerStream& paced = client.send_request("GET", "/low");
+  rig.settle(20);
+  EXPECT_FALSE(paced.over());
+  HttpPeer& other = rig.connect();
+  for (uint64_t i = 0; i < PacedRefusals::kServedPerRefusal; ++i) {
+    PeerStream& high = other.send_request("GET", "/high");
+    rig.request_at(origin, served_++).respond(200, "fine");
+    rig.expect_response(high, 200, "fine");
+  }
+  rig.pass(20ms);
+  rig.wait_over(paced);
+  EXPECT_EQ(paced.head.status, 503) << "one for so many requests that were served";
+
+  // The client leaves, and memory gets short.
+  HttpPeer& leaves = rig.connect();
+  leaves.send_request("GET", "/low");
+  PeerStream& last = client.send_request("GET", "/low");
+  rig.settle(20);
+  leaves.close();
+  rig.settle(20);
+  EXPECT_FALSE(last.over());
+  set_memory(80);
+  rig.pass(20ms);
+  rig.wait_over(last);
+  EXPECT_EQ(last.head.status, 503) << "while memory is short nothing waits";
 }
 
 }  // namespace

@@ -1,0 +1,268 @@
+// A client with an open loop: requests fall due at a fixed rate, whatever becomes of the earlier ones.
+//
+//   open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...
+//
+// The paths take turns. A request goes out on a connection that is free, or on a new one as long as there are fewer
+// than CONNECTIONS; one that has not been sent GIVE_UP_MS after it was due is given up, like that of a client with a
+// timeout. Times count from when a request was due. What is due in the first WARM_UP_S seconds is not counted. Prints
+// JSON: for each path `due`, `given_up`, `late` (with 200 after more than LATE_MS), `broken`, `statuses`, and
+// `times_us`, those of the responses with 200.
+//
+// bench/overload compiles it. It uses nothing but the system, so that it takes as little of the clients' processor as
+// it can.
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+// More connects at a time would overflow the backlog of a server that is busy.
+constexpr size_t kMaxConnecting = 256;
+constexpr size_t kNone = SIZE_MAX;
+
+uint64_t now_us() {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+struct Due {
+  uint64_t at_us;
+  size_t path;
+};
+
+struct Result {
+  uint64_t due = 0, given_up = 0, late = 0, broken = 0;
+  std::map<int, uint64_t> statuses;
+  std::vector<uint32_t> times_us;
+};
+
+struct Connection {
+  int fd = -1;
+  bool connecting = false;
+  size_t path = kNone;  // Of the request that it has.
+  uint64_t due_us = 0;
+  std::string received;
+};
+
+class Client {
+ public:
+  Client(char** arguments, int paths)
+      : port_(static_cast<uint16_t>(std::atoi(arguments[0]))),
+        rate_(std::atof(arguments[1])),
+        connections_(static_cast<size_t>(std::atol(arguments[2]))),
+        begin_us_(now_us() + static_cast<uint64_t>(std::atof(arguments[3]) * 1e6)),
+        end_us_(begin_us_ + static_cast<uint64_t>(std::atof(arguments[4]) * 1e6)),
+        give_up_us_(static_cast<uint64_t>(std::atol(arguments[5])) * 1000),
+        late_us_(static_cast<uint64_t>(std::atol(arguments[6])) * 1000),
+        epoll_(epoll_create1(0)),
+        results_(static_cast<size_t>(paths)) {
+    for (int i = 0; i < paths; ++i) {
+      requests_.push_back(std::string("GET ") + arguments[7 + i] + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    }
+    for (size_t i = connections_.size(); i-- > 0;) closed_.push_back(i);
+  }
+
+  void run() {
+    const uint64_t began = now_us();
+    uint64_t made = 0;
+    std::vector<epoll_event> events(512);
+    // Responses to the last requests are awaited.
+    for (uint64_t now = began; now < end_us_ + late_us_; now = now_us()) {
+      const auto until = static_cast<uint64_t>(static_cast<double>(std::min(now, end_us_) - began) * rate_ / 1e6);
+      for (; made < until; ++made) {
+        const size_t path = made % requests_.size();
+        const uint64_t at = began + static_cast<uint64_t>(static_cast<double>(made) / rate_ * 1e6);
+        pending_.push_back({at, path});
+        if (counts(at)) ++results_[path].due;
+      }
+      send_pending(now);
+      const int n = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), pending_.empty() ? 1 : 0);
+      for (int i = 0; i < n; ++i) handle(events[static_cast<size_t>(i)].data.u64);
+    }
+    for (const Due& due : pending_) {
+      if (counts(due.at_us)) ++results_[due.path].given_up;
+    }
+  }
+
+  void print() const {
+    std::printf("[");
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const Result& r = results_[i];
+      std::printf("%s{\"due\": %lu, \"given_up\": %lu, \"late\": %lu, \"broken\": %lu, \"statuses\": {", i ? ", " : "",
+                  r.due, r.given_up, r.late, r.broken);
+      const char* comma = "";
+      for (const auto& [status, count] : r.statuses) {
+        std::printf("%s\"%d\": %lu", comma, status, count);
+        comma = ", ";
+      }
+      std::printf("}, \"times_us\": [");
+      comma = "";
+      for (const uint32_t us : r.times_us) {
+        std::printf("%s%u", comma, us);
+        comma = ",";
+      }
+      std::printf("]}");
+    }
+    std::printf("]\n");
+  }
+
+ private:
+  bool counts(uint64_t due_us) const { return due_us >= begin_us_; }
+
+  void send_pending(uint64_t now) {
+    while (!pending_.empty()) {
+      const Due due = pending_.front();
+      if (now > due.at_us + give_up_us_) {
+        if (counts(due.at_us)) ++results_[due.path].given_up;
+        pending_.pop_front();
+        continue;
+      }
+      if (free_.empty()) {
+        // As many connections are on their way as can be used.
+        if (!closed_.empty() && connecting_ < std::min(kMaxConnecting, pending_.size())) open();
+        return;
+      }
+      const size_t index = free_.back();
+      free_.pop_back();
+      Connection& c = connections_[index];
+      c.path = due.path;
+      c.due_us = due.at_us;
+      pending_.pop_front();
+      const std::string& request = requests_[due.path];
+      if (send(c.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) fail(index);
+    }
+  }
+
+  void open() {
+    const size_t index = closed_.back();
+    closed_.pop_back();
+    Connection& c = connections_[index];
+    c.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    setsockopt(c.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port_);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    c.connecting = true;
+    ++connecting_;
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+    event.data.u64 = index;
+    if ((connect(c.fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS) ||
+        epoll_ctl(epoll_, EPOLL_CTL_ADD, c.fd, &event) != 0) {
+      close(index);
+    }
+  }
+
+  void close(size_t index) {
+    Connection& c = connections_[index];
+    if (c.connecting) --connecting_;
+    if (c.fd >= 0) ::close(c.fd);
+    c = Connection();
+    closed_.push_back(index);
+  }
+
+  void fail(size_t index) {
+    const Connection& c = connections_[index];
+    if (c.path != kNone && counts(c.due_us)) ++results_[c.path].broken;
+    close(index);
+  }
+
+  void handle(size_t index) {
+    Connection& c = connections_[index];
+    if (c.connecting) {
+      int error = 0;
+      socklen_t size = sizeof error;
+      getsockopt(c.fd, SOL_SOCKET, SO_ERROR, &error, &size);
+      if (error != 0) return close(index);
+      c.connecting = false;
+      --connecting_;
+      free_.push_back(index);
+      return;
+    }
+    char buffer[16384];
+    for (;;) {
+      const ssize_t n = recv(c.fd, buffer, sizeof buffer, 0);
+      if (n < 0 && errno == EAGAIN) return;
+      if (n <= 0) {
+        if (c.path == kNone) std::erase(free_, index);
+        return fail(index);
+      }
+      c.received.append(buffer, static_cast<size_t>(n));
+      if (c.path != kNone && !take_response(index)) return;
+    }
+  }
+
+  // False if the connection is closed.
+  bool take_response(size_t index) {
+    Connection& c = connections_[index];
+    const size_t head = c.received.find("\r\n\r\n");
+    if (head == std::string::npos) return true;
+    for (size_t i = 0; i < head; ++i) {
+      if (c.received[i] >= 'A' && c.received[i] <= 'Z') c.received[i] = static_cast<char>(c.received[i] + 'a' - 'A');
+    }
+    const std::string_view text(c.received.data(), head);
+    const size_t length_at = text.find("\r\ncontent-length:");
+    const size_t length =
+        length_at == std::string::npos ? 0 : static_cast<size_t>(std::atol(text.data() + length_at + 17));
+    if (c.received.size() < head + 4 + length) return true;
+    const uint64_t took = now_us() - c.due_us;
+    if (counts(c.due_us)) {
+      Result& r = results_[c.path];
+      const int status = std::atoi(c.received.c_str() + 9);
+      ++r.statuses[status];
+      if (status == 200) r.times_us.push_back(static_cast<uint32_t>(took));
+      r.late += status == 200 && took > late_us_;
+    }
+    const bool stays = text.find("\r\nconnection: close") == std::string::npos;
+    c.path = kNone;
+    c.received.clear();
+    if (!stays) {
+      close(index);
+      return false;
+    }
+    free_.push_back(index);
+    return true;
+  }
+
+  const uint16_t port_;
+  const double rate_;
+  std::vector<Connection> connections_;
+  const uint64_t begin_us_, end_us_, give_up_us_, late_us_;
+  const int epoll_;
+  std::vector<std::string> requests_;
+  std::vector<Result> results_;
+  std::deque<Due> pending_;
+  std::vector<size_t> free_, closed_;
+  size_t connecting_ = 0;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 9) {
+    std::fprintf(stderr, "open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...\n");
+    return 2;
+  }
+  Client client(arguments + 1, count - 8);
+  client.run();
+  client.print();
+  return 0;
+}
