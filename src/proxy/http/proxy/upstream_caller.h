@@ -49,7 +49,7 @@ class UpstreamCaller : public StreamReceiver {
   UpstreamConnection* connection_ = nullptr;  // The connection of the stream, or the awaited connection.
   TriedEndpoints tried_;
   uint64_t newest_ = 0;  // The upstream's newest connection when the request was last sent.
-  uint32_t connects_ = 0;
+  uint16_t connects_ = 0;
   bool wants_fresh_ = false;
 };
 
