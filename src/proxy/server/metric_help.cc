@@ -130,7 +130,7 @@ constexpr Help kHelp[] = {
     {"upstream_concurrency_limit", "Requests that adaptive_concurrency allows in flight, of all workers."},
     {"upstream_concurrency_in_flight", "Requests that count for adaptive_concurrency."},
     {"upstream_concurrency_waiting", "Requests that wait because of adaptive_concurrency."},
-    {"upstream_concurrency_base_latency_seconds", "Latency without load, of the worker that found the highest."},
+    {"upstream_concurrency_base_latency", "Latency without load in milliseconds, the highest of the workers'."},
     {"upstream_concurrency_refused_total", "Requests refused because of adaptive_concurrency, by priority."},
     {"upstream_failovers_total", "Choices of an endpoint that is not of the lowest priority."},
     {"upstream_panics_total", "Choices of an endpoint that is down, as all that are left are."},

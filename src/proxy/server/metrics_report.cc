@@ -303,8 +303,7 @@ void concurrency_lines(std::string& out, const Workers& workers, size_t index, c
   line(out, "upstream_concurrency_waiting", label, member(&UpstreamHttpCounters::limit_waiting));
   uint64_t base_us = 0;
   for (const auto& worker : workers) base_us = std::max(base_us, worker->http_upstreams[index]->limit_base_us.value());
-  absl::StrAppend(&out, "sluice_upstream_concurrency_base_latency_seconds{", label, "} ",
-                  static_cast<double>(base_us) / 1e6, "\n");
+  line(out, "upstream_concurrency_base_latency", label, base_us / 1000);
   for (size_t i = 0; i < config::kPriorityCount; ++i) {
     const uint64_t refused = sum(
         workers, [&](const WorkerCounters& w) -> const Counter& { return w.http_upstreams[index]->limit_refused[i]; });

@@ -16,7 +16,8 @@ constexpr double kLeastGradient = 0.5;
 constexpr uint32_t kLeastResponses = 20, kMostResponses = 200;
 constexpr uint64_t kLeastRoundMs = 20;
 // One slow response must not hide the others: more than that times the latency without load counts as that.
-constexpr double kMostLatency = 8;
+// In a probe, it is more than that times the latency before it.
+constexpr double kMostLatency = 8, kMostInProbe = 20;
 
 // From this share of failures on, a round is a bad one, however short its latency is.
 constexpr double kBadShare = 0.1;
@@ -30,7 +31,8 @@ constexpr double kProbeShare = 40;  // At least so many latencies from one to th
 constexpr double kStepLatencies = 4;
 constexpr uint64_t kLeastStepMs = 100, kMostStepMs = 10'000;
 constexpr uint32_t kMostSteps = 8;
-constexpr uint32_t kProbeResponses = 8;
+// Then it takes so long again, while there are fewer responses than that.
+constexpr uint32_t kProbeResponses = 8, kMostExtensions = 3;
 // Latency that falls to this with half of the requests is latency of requests that wait for each other.
 constexpr double kFalls = 0.65;
 // So many rounds in a row in which the limit falls fast call for a probe: perhaps all requests take longer now.
@@ -65,8 +67,9 @@ void ConcurrencyControl::note_response(uint64_t latency_ms, uint64_t now_ms) {
   if (settling_ > 0) {
     --settling_;
   } else {
+    const double usual_ms = probing() ? kMostInProbe * before_ms_ : kMostLatency * (base_ms_ + kToleranceMs);
     const auto ms = static_cast<double>(latency_ms);
-    sum_ms_ += base_ms_ > 0 && !probing() ? std::min(ms, kMostLatency * (base_ms_ + kToleranceMs)) : ms;
+    sum_ms_ += base_ms_ > 0 ? std::min(ms, usual_ms) : ms;
     ++responses_;
   }
   end_round(now_ms);
@@ -129,7 +132,7 @@ void ConcurrencyControl::adapt(double mean_ms) {
 
 void ConcurrencyControl::allow() {
   limit_ = std::clamp<double>(limit_, options_.min, options_.max);
-  const double now = probing() ? std::max<double>(probe_limit_, options_.min) : limit_;
+  const double now = probing() ? std::max<double>(probe_limit_, 1) : limit_;
   allowed_ = static_cast<uint32_t>(now);
 }
 
@@ -155,7 +158,7 @@ void ConcurrencyControl::follow(uint64_t now_ms) {
   const bool late = now_ms >= due_ms + kLeastStepMs;  // There were no requests when it was due.
   probed_ms_ = due_ms;
   if (first || late || base_ms_ == 0) return schedule_probe(now_ms);
-  before_ms_ = last_mean_ms_;
+  before_ms_ = std::max(last_mean_ms_, base_ms_);
   probe_limit_ = limit_;
   begin_step(now_ms);
 }
@@ -163,18 +166,23 @@ void ConcurrencyControl::follow(uint64_t now_ms) {
 void ConcurrencyControl::begin_step(uint64_t now_ms) {
   ++step_;
   probe_limit_ /= 2;
-  uint64_t step_ms = kLeastStepMs;
-  while (step_ms < kMostStepMs && static_cast<double>(step_ms) < kStepLatencies * before_ms_) step_ms *= 2;
-  due_ms_ = now_ms + step_ms;
+  step_ms_ = kLeastStepMs;
+  while (step_ms_ < kMostStepMs && static_cast<double>(step_ms_) < kStepLatencies * before_ms_) step_ms_ *= 2;
+  due_ms_ = now_ms + step_ms_;
+  extensions_ = 0;
   allow();
   begin_round(now_ms);
 }
 
 void ConcurrencyControl::end_step(uint64_t now_ms) {
-  if (responses_ < kProbeResponses) return end_probe(now_ms, base_ms_);
+  if (responses_ < kProbeResponses) {
+    if (++extensions_ > kMostExtensions) return end_probe(now_ms, base_ms_);
+    due_ms_ = now_ms + step_ms_;
+    return;
+  }
   const double mean = mean_ms();
   const bool fell = before_ms_ > 0 && mean < kFalls * before_ms_ && mean > kToleranceMs;
-  if (!fell || probe_limit_ <= options_.min || step_ == kMostSteps) return end_probe(now_ms, mean);
+  if (!fell || probe_limit_ <= 1 || step_ == kMostSteps) return end_probe(now_ms, mean);
   before_ms_ = mean;
   begin_step(now_ms);
 }

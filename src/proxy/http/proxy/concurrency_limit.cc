@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
-#include "proxy/http/proxy/upstream_request.h"
+#include "proxy/http/proxy/upstream_caller.h"
 #include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
@@ -19,7 +19,7 @@ constexpr uint64_t kOverdueMs = 10'000;
 constexpr double kOverdueLatencies = 10;
 
 // So many may wait, however low the limit is: clients send requests in bursts.
-constexpr uint32_t kLeastWaiting = 8;
+constexpr uint32_t kLeastWaiting = 16;
 // Places are numbered with 16 bits. In flight, incomplete and waiting are at most about the limit each.
 constexpr size_t kMostSeats = UINT16_MAX;
 static_assert(4 * config::AdaptiveConcurrency::kMost < kMostSeats);
@@ -93,7 +93,7 @@ void ConcurrencyLimit::free(Place place) {
 }
 
 // Returns 0 if there is none.
-ConcurrencyLimit::Place ConcurrencyLimit::take_seat(UpstreamRequest& request, config::Priority priority) {
+ConcurrencyLimit::Place ConcurrencyLimit::take_seat(UpstreamCaller& request, config::Priority priority) {
   Place place = free_.last;
   if (place != 0) {
     remove(place);
@@ -121,7 +121,7 @@ bool ConcurrencyLimit::may_wait(config::Priority priority, uint32_t connecting) 
   return waiting_ < (priority == config::Priority::kHigh ? most : most / 2);
 }
 
-ConcurrencyLimit::Entry ConcurrencyLimit::enter(UpstreamRequest& request, bool complete, uint32_t connecting,
+ConcurrencyLimit::Entry ConcurrencyLimit::enter(UpstreamCaller& request, bool complete, uint32_t connecting,
                                                 Place& place) {
   const config::Priority priority = request.priority();
   control_.note_time(shared_ms());
@@ -184,7 +184,7 @@ void ConcurrencyLimit::drop_overdue() {
   for (List* const list : {&in_flight_, &incomplete_}) {
     while (list->first != 0 && now_ms() > seats_[list->first].since_ms + most_ms) {
       const Place place = list->first;
-      seats_[place].request->lose_place();
+      seats_[place].request->on_place_lost();
       leave(place);
     }
   }
@@ -231,9 +231,9 @@ void ConcurrencyLimit::expire() {
   for (const List& queue : queues_) {
     while (queue.first != 0 && now_ms() >= seats_[queue.first].since_ms + max_wait_ms) {
       const Place place = queue.first;
-      UpstreamRequest& request = *seats_[place].request;
+      UpstreamCaller& request = *seats_[place].request;
       (void)refuse(seats_[place].priority);
-      request.lose_place();
+      request.on_place_lost();
       free(place);
       request.on_no_upstream(HttpEnd::kConcurrencyLimit);
     }

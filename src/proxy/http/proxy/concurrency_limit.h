@@ -15,7 +15,7 @@
 namespace sluice {
 
 class Worker;
-class UpstreamRequest;
+class UpstreamCaller;
 
 /// The requests of one worker that are in flight to an upstream, and those that wait for a place among them: what
 /// `adaptive_concurrency` allows. It exists only where that is configured.
@@ -40,7 +40,7 @@ class ConcurrencyLimit {
   /// when it has waited for too long. `complete`: whether all of it has arrived. `connecting`: how many requests wait
   /// for a connection to the upstream; pool.max_pending counts both. An admitted or waiting one has `place` before this
   /// returns.
-  Entry enter(UpstreamRequest& request, bool complete, uint32_t connecting, Place& place);
+  Entry enter(UpstreamCaller& request, bool complete, uint32_t connecting, Place& place);
   /// The request was passed on completely: its time counts from now on.
   void note_sent(Place place);
   /// A part of the request is missing.
@@ -51,7 +51,7 @@ class ConcurrencyLimit {
   void note_failure() { control_.note_failure(shared_ms()); }
   void leave(Place place);
   /// `by` continues instead of the request that has this place.
-  void replace(Place place, UpstreamRequest& by) { seats_[place].request = &by; }
+  void replace(Place place, UpstreamCaller& by) { seats_[place].request = &by; }
   /// Whether the request is complete at its endpoint.
   bool is_sent(Place place) const { return seats_[place].state == State::kInFlight; }
 
@@ -63,7 +63,7 @@ class ConcurrencyLimit {
  private:
   enum class State : uint8_t { kFree, kWaiting, kIncomplete, kInFlight };
   struct Seat {
-    UpstreamRequest* request = nullptr;
+    UpstreamCaller* request = nullptr;
     uint64_t since_ms = 0;
     Place next = 0, previous = 0;
     State state = State::kFree;
@@ -82,7 +82,7 @@ class ConcurrencyLimit {
   void push(Place place, State state);
   void remove(Place place);
   void free(Place place);
-  Place take_seat(UpstreamRequest& request, config::Priority priority);
+  Place take_seat(UpstreamCaller& request, config::Priority priority);
   bool has_room() const;
   bool may_wait(config::Priority priority, uint32_t connecting) const;
   void drop_overdue();

@@ -40,7 +40,6 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   // UpstreamCaller
   RequestAttributes facts() const override { return attributes(); }
   bool may_repeat() const override;
-  // UpstreamRequest
   config::Priority priority() const override { return target_->route->priority; }
   // HedgedRequest::Owner
   uint64_t send_hedge(HttpStream& stream) override;

@@ -35,7 +35,7 @@ class HedgedRequest final : public UpstreamRequest {
   uint64_t sent_ms() const { return sent_ms_; }
   /// Its final response has this status, and is not used.
   void note_refused(uint16_t status) { leave_place(status); }
-  // UpstreamRequest
+  // UpstreamCaller
   config::Priority priority() const override { return config::Priority::kLow; }
 
  private:

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "proxy/config/model/overload.h"
 #include "proxy/http/proxy/upstream_caller.h"
 
 namespace sluice {
@@ -23,18 +22,12 @@ class UpstreamRequest : public UpstreamCaller {
   // UpstreamCaller
   void chose(uint32_t endpoint) final;
   void on_no_room() final;
+  void on_place() final;
+  void on_place_lost() final { place_ = 0; }
 
   uint32_t endpoint() const { return endpoint_; }
   /// How many endpoints were chosen so far.
   uint32_t attempts() const { return attempts_; }
-
-  // Called by a ConcurrencyLimit.
-  /// Who waits, and who is refused first.
-  virtual config::Priority priority() const { return config::Priority::kNormal; }
-  /// A request that waited for a place has it now.
-  void on_place();
-  /// It has no place any more.
-  void lose_place() { place_ = 0; }
 
  protected:
   UpstreamRequest() = default;
