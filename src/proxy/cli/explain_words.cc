@@ -177,6 +177,9 @@ std::string limits_of(const config::Http& http, const config::HttpRoute& route, 
   }
   parts.push_back(absl::StrCat(upstream.connect_attempts, " connections tried"));
   parts.push_back(absl::StrCat(upstream.pool.max_pending, " requests waiting for one"));
+  if (const auto& adaptive = upstream.adaptive_concurrency) {
+    parts.push_back(absl::StrCat(adaptive->min, " to ", adaptive->max, " requests in flight, by latency"));
+  }
   parts.push_back(
       absl::StrCat("retries ", upstream.retry_budget.percent, " %, or ", upstream.retry_budget.min, " in ten seconds"));
   return absl::StrJoin(parts, ", ");

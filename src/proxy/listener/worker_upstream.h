@@ -11,6 +11,7 @@
 #include "proxy/metrics/l4_counters.h"
 #include "proxy/tls/session_cache.h"
 #include "proxy/upstream/balancer.h"
+#include "proxy/upstream/concurrency_control.h"
 #include "proxy/upstream/endpoint.h"
 
 namespace sluice {
@@ -38,6 +39,7 @@ struct WorkerUpstream {
   const std::vector<std::shared_ptr<EndpointCounters>> endpoints;  ///< By EndpointTable::configured().
   const std::shared_ptr<UpstreamHttpCounters> http_counters;
   const std::shared_ptr<UpstreamLatencies> latencies;
+  LearnedConcurrency learned;  ///< Of `adaptive_concurrency`.
 };
 
 /// The upstreams of a configuration on one worker, by index.

@@ -24,6 +24,7 @@ const char* http_end_name(HttpEnd end) {
       "no_endpoint",
       "not_resolved",
       "too_many_pending",
+      "concurrency_limit",
       "upstream_reset",
       "upstream_malformed",
       "upstream_refused",

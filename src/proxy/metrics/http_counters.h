@@ -7,6 +7,7 @@
 
 #include "proxy/common/counter.h"
 #include "proxy/compression/content_coding.h"
+#include "proxy/config/model/overload.h"
 #include "proxy/http/h1/limits.h"
 #include "proxy/http/h2/limits.h"
 
@@ -31,6 +32,7 @@ enum class HttpEnd : uint8_t {
   kNoEndpoint,         ///< Every endpoint is full, or the connection attempts are used up. 503
   kNotResolved,        ///< The upstream has no endpoint: its names resolve to no address. 503
   kTooManyPending,     ///< Too many requests wait for a connection. 503
+  kConcurrencyLimit,   ///< The upstream has as many requests as `adaptive_concurrency` allows. 503
   kUpstreamReset,      ///< The endpoint ended the response before it was complete. 502
   kUpstreamMalformed,  ///< The response is malformed. 502
   kUpstreamRefused,    ///< The endpoint does not support the request, such as a websocket over HTTP/2. 502
@@ -46,7 +48,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,        ///< The request was still in progress when the drain timeout expired.
   kMoved,           ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 31;
+inline constexpr int kHttpEndCount = 32;
 const char* http_end_name(HttpEnd end);
 
 /// The counters of the codecs on one side, a listener's or an upstream's.
@@ -141,6 +143,10 @@ struct UpstreamHttpCounters {
   Counter retries_over_budget;  ///< Retries that the retry budget refused.
   Counter hedges;               ///< Hedges: copies sent to a second endpoint while the first was slow.
   Counter hedges_won;           ///< Hedges whose response was used.
+  // Of `adaptive_concurrency`; copied periodically, but for the first.
+  std::array<Counter, config::kPriorityCount> limit_refused;  ///< Requests that were refused, by priority.
+  Counter limit, limit_in_flight, limit_waiting;
+  Counter limit_base_us;  ///< The latency without load.
   CodecCounters codecs;
 };
 

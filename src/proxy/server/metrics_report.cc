@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
+#include "proxy/config/load/scalar.h"
 #include "proxy/overload/overload_state.h"
 #include "proxy/server/exposition.h"
 #include "sluice/copied.h"
@@ -290,6 +291,25 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
 }
 
+// All of the workers together, but for the latency: the highest.
+void concurrency_lines(std::string& out, const Workers& workers, size_t index, const std::string& label) {
+  const auto member = [&](Counter UpstreamHttpCounters::* counter) {
+    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.http_upstreams[index]).*counter; });
+  };
+  line(out, "upstream_concurrency_limit", label, member(&UpstreamHttpCounters::limit));
+  line(out, "upstream_concurrency_in_flight", label, member(&UpstreamHttpCounters::limit_in_flight));
+  line(out, "upstream_concurrency_waiting", label, member(&UpstreamHttpCounters::limit_waiting));
+  uint64_t base_us = 0;
+  for (const auto& worker : workers) base_us = std::max(base_us, worker->http_upstreams[index]->limit_base_us.value());
+  line(out, "upstream_concurrency_base_latency", label, base_us / 1000);
+  for (size_t i = 0; i < config::kPriorityCount; ++i) {
+    const uint64_t refused = sum(
+        workers, [&](const WorkerCounters& w) -> const Counter& { return w.http_upstreams[index]->limit_refused[i]; });
+    const std::string priority = config::Scalar<config::Priority>::print(static_cast<config::Priority>(i));
+    line(out, "upstream_concurrency_refused_total", absl::StrCat(label, ",priority=\"", priority, "\""), refused);
+  }
+}
+
 void http_upstream_lines(std::string& out, const Workers& workers, size_t index, const UpstreamState& state) {
   const auto total = [&](auto get) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.http_upstreams[index]); });
@@ -310,6 +330,7 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
   line(out, "upstream_hedges_total", label, member(&UpstreamHttpCounters::hedges));
   line(out, "upstream_hedges_won_total", label, member(&UpstreamHttpCounters::hedges_won));
+  if (state.config().adaptive_concurrency) concurrency_lines(out, workers, index, label);
   codec_lines(out, label, [&](auto get) {
     return total([&](const UpstreamHttpCounters& c) -> const Counter& { return get(c.codecs); });
   });

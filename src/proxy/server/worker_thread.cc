@@ -348,9 +348,15 @@ WorkerUpstreams WorkerThread::upstreams_of(const WorkerGeneration& next) {
   WorkerUpstreams upstreams;
   for (size_t i = 0; i < next.upstreams.size(); ++i) {
     const auto same = known.find(next.upstreams[i].get());
-    upstreams.push_back(same != known.end()
-                            ? same->second
-                            : std::make_shared<WorkerUpstream>(next.upstreams[i], options_.index, *next.counters, i));
+    if (same != known.end()) {
+      upstreams.push_back(same->second);
+      continue;
+    }
+    upstreams.push_back(std::make_shared<WorkerUpstream>(next.upstreams[i], options_.index, *next.counters, i));
+    const auto changed = std::find_if(upstreams_.begin(), upstreams_.end(), [&](const auto& each) {
+      return each->state->config().name == next.upstreams[i]->config().name;
+    });
+    if (changed != upstreams_.end()) upstreams.back()->learned = (*changed)->learned;
   }
   return upstreams;
 }

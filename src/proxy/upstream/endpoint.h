@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -84,6 +85,9 @@ class UpstreamState {
   /// Sets the state that an endpoint's health checks found, and logs a change. Called by one worker. `why`: what was
   /// wrong.
   void set_healthy(size_t index, bool healthy, uint64_t now_ms, std::string_view why = {});
+  /// For adaptive_concurrency: when all workers are to measure the latency without load, at the latest. See
+  /// ConcurrencyControl.
+  std::atomic<uint64_t>& probe_wish() { return probe_wish_; }
   uint64_t health_generation() const { return slots_.health_generation(); }
 
   /// Report that a connection was made or failed. After `max_fails` failures in a row the endpoint is passed over for
@@ -110,6 +114,7 @@ class UpstreamState {
   EndpointChanges changes_{slots_};
   std::vector<ResolveCounters> resolving_;
   std::unique_ptr<Ejections> ejections_;
+  std::atomic<uint64_t> probe_wish_{0};
 };
 
 }  // namespace sluice

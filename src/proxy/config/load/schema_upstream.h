@@ -122,6 +122,15 @@ void describe(V& v, Pool& p) {
 }
 
 template <class V>
+void describe(V& v, AdaptiveConcurrency& a) {
+  v.field("min", a.min, "The limit never falls below it.", {.min = 1, .max = AdaptiveConcurrency::kMost});
+  v.field("max", a.max, "The limit never grows beyond it.", {.min = 1, .max = AdaptiveConcurrency::kMost});
+  v.field("initial", a.initial, "The limit at first, before anything is known.",
+          {.min = 1, .max = AdaptiveConcurrency::kMost});
+  v.field("max_wait", a.max_wait, "How long a request may wait for its place; beyond it 503. 0: none waits.");
+}
+
+template <class V>
 void describe(V& v, Upstream& u) {
   v.field("name", u.name, "Name used in `forward`.", {.required = true});
   v.field("protocol", u.protocol,
@@ -161,6 +170,11 @@ void describe(V& v, Upstream& u) {
   v.field("tls", u.tls, "Speaks TLS to the endpoints.", {.omit_empty = true});
   v.field("alts", u.alts, "Speaks ALTS to the endpoints, instead of TLS.", {.omit_empty = true});
   v.field("pool", u.pool, "Connections that the requests of `http` listeners share, on one worker.");
+  v.field(
+      "adaptive_concurrency", u.adaptive_concurrency,
+      "Limits the requests in flight from one worker, by a limit that follows their latency; beyond it they wait, or "
+      "get 503.",
+      {.omit_empty = true});
   v.field("response_timeout", u.response_timeout,
           "From the end of a request to the head of its response; beyond it 504.", {.min = 1});
 }

@@ -473,6 +473,7 @@ class Checker {
 
   void check_upstream(const Upstream& upstream, const std::string& path) {
     check_health(upstream, path, report_);
+    check_concurrency(upstream, path, report_);
     if (upstream.tls) check_upstream_tls(*upstream.tls, path + ".tls");
     if (upstream.alts) {
       check_alts(*upstream.alts, upstream.tls.has_value(), path + ".alts");

@@ -139,4 +139,14 @@ void check_health(const Upstream& upstream, const std::string& path, Report& rep
   if (upstream.ejection) check_ejection(*upstream.ejection, path + ".ejection", report);
 }
 
+// ---- Concurrency ----
+
+void check_concurrency(const Upstream& upstream, const std::string& path, Report& report) {
+  const auto& adaptive = upstream.adaptive_concurrency;
+  if (adaptive && adaptive->max < adaptive->min) {
+    report.error(path + ".adaptive_concurrency.max",
+                 absl::StrCat("expected at least `min`, which is ", adaptive->min, ", got ", adaptive->max));
+  }
+}
+
 }  // namespace sluice::config

@@ -14,5 +14,7 @@ void check_balancing(const Upstream& upstream, const std::string& path, Report& 
 
 /// Checks an upstream's health checks and ejection. `path` is the upstream's path.
 void check_health(const Upstream& upstream, const std::string& path, Report& report);
+/// Checks `adaptive_concurrency`.
+void check_concurrency(const Upstream& upstream, const std::string& path, Report& report);
 
 }  // namespace sluice::config

@@ -20,6 +20,7 @@
 
 #include "proxy/config/model/access.h"
 #include "proxy/config/model/access_log.h"
+#include "proxy/config/model/adaptive_concurrency.h"
 #include "proxy/config/model/address.h"
 #include "proxy/config/model/admin.h"
 #include "proxy/config/model/balancing.h"
@@ -518,6 +519,8 @@ struct Upstream {
   std::optional<UpstreamTls> tls;
   std::optional<Alts> alts;
   Pool pool;
+  /// Absent: requests are not limited by the latency.
+  std::optional<AdaptiveConcurrency> adaptive_concurrency;
   /// From the end of a request to the head of its response; beyond it 504. As nginx's proxy_read_timeout.
   Duration response_timeout = std::chrono::seconds(60);
 

@@ -40,6 +40,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   // UpstreamCaller
   RequestAttributes facts() const override { return attributes(); }
   bool may_repeat() const override;
+  config::Priority priority() const override { return target_->route->priority; }
   // HedgedRequest::Owner
   uint64_t send_hedge(HttpStream& stream) override;
   void on_hedge_response(Head&& head, bool end) override;
@@ -131,6 +132,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void response_body(Buffer&& body, bool end);
   void response_trailers(Fields&& trailers);
   void note_grpc_status(const Fields& fields);
+  uint16_t status_of(const Head& head, bool end) const;
   void regulate_response();
   [[nodiscard]] bool run_response_phases(PhaseStep step, Head& head, bool end);
   [[nodiscard]] bool change_response(Head& head, bool end);

@@ -59,7 +59,7 @@ void Exchange::upstream_reset(ResetReason reason) {
   const bool may_retry = !hedge_ && !expired && fault != Fault::kClient && (!response_.ended() || tunnel_agreed_);
   const bool retries = may_retry && (unseen ? take_unseen_retry(now_ms()) : take_another(why));
   if (fault == Fault::kEndpoint) {
-    to_->state().report_error(endpoint_, now_ms(), http_end_name(reset_rule(Side::kUpstream, reason).end));
+    report_error(now_ms(), http_end_name(reset_rule(Side::kUpstream, reason).end));
   }
   leave_upstream();
   if (response_.ended() && !tunnel_agreed_) return settle();
@@ -89,7 +89,7 @@ bool Exchange::retry_instead_of(const Head& head, bool end) {
 
 void Exchange::response_timed_out() {
   connection_->suspect(deadlines_.waiting_since_ms);
-  to_->state().report_error(endpoint_, now_ms(), http_end_name(HttpEnd::kResponseTimeout));
+  report_error(now_ms(), http_end_name(HttpEnd::kResponseTimeout));
   if (!hedge_ && !take_another(RetryOn::kTimeout)) return fail(HttpEnd::kResponseTimeout);
   upstream_->reset(ResetReason::kCancelled);
   leave_upstream();

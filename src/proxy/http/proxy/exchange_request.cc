@@ -218,7 +218,7 @@ PhaseResult Exchange::collect(uint64_t most_bytes) {
 void Exchange::send_request() {
   deadlines_.waiting_since_ms = now_ms();
   if (trace_) trace_->begin_attempt();
-  call();
+  call(request_ended_);
 }
 
 void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
@@ -226,6 +226,7 @@ void Exchange::on_upstream(UpstreamConnection& connection, HttpStream& stream) {
   to_->latencies().queue.add(now_ms() - deadlines_.waiting_since_ms);
   if (!request_.protocol().empty() && !connection.accepts_protocols()) return fail(HttpEnd::kUpstreamRefused);
   deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
+  if (!request_ended_) note_incomplete();
   if (trace_) trace_->send_attempt();
   if (!body_.add_content_length()) return fail(HttpEnd::kBadRequest);
   if (body_.buffered()) {
@@ -257,6 +258,7 @@ void Exchange::request_body(Buffer&& body, bool end) {
     deadlines_.waiting_since_ms = deadlines_.active_ms;
     if (upstream_->queued() == 0) deadlines_.passed_ms = deadlines_.active_ms;
     body_.pass(*upstream_, std::move(body), end);
+    if (end) note_sent();
     connection_->wake();
     if (!end && upstream_->queued() >= high_mark()) body_.pause(true);
   } else if (holds_request()) {
@@ -285,6 +287,7 @@ void Exchange::request_trailers(Fields&& trailers) {
   if (upstream_) {
     deadlines_.waiting_since_ms = deadlines_.active_ms;
     body_.pass_trailers(*upstream_, std::move(trailers));
+    note_sent();
     connection_->wake();
   } else if (holds_request()) {
     body_.hold_trailers(std::move(trailers));
@@ -304,6 +307,7 @@ void Exchange::continue_request() {
   }
   if (upstream_ && body_.pass_buffered(*upstream_)) {
     deadlines_.waiting_since_ms = deadlines_.passed_ms = now_ms();
+    if (request_ended_) note_sent();
     connection_->wake();
   }
   body_.store();

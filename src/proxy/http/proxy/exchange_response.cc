@@ -61,6 +61,8 @@ OwnResponse own_response(HttpEnd end) {
       return {503, kUnavailable, "the upstream's name does not resolve"};
     case HttpEnd::kTooManyPending:
       return {503, kUnavailable, "too many requests wait for a connection"};
+    case HttpEnd::kConcurrencyLimit:
+      return {503, kUnavailable, "the upstream has as many requests as it can process"};
     case HttpEnd::kUpstreamMalformed:
       return {502, kInternal, "the upstream's response is malformed"};
     case HttpEnd::kUpstreamRefused:
@@ -101,6 +103,8 @@ void Exchange::take_response(Head&& head, bool end) {
     return session_->wake();
   }
   to_->state().report_response(endpoint_, head.status, now_ms());
+  if (has_place()) [[unlikely]]
+    leave_place(status_of(head, end));
   to_->latencies().response.add(now_ms() - deadlines_.waiting_since_ms);
   if (head.status < 500) to_->retry_budget().note_response(now_ms());
   if (retry_instead_of(head, end)) return;
@@ -138,6 +142,15 @@ void Exchange::take_response(Head&& head, bool end) {
   client_->send_head(head, end);
   session_->wake();
   settle();
+}
+
+// The status, or that of HTTP which says the same as a gRPC call without a message.
+uint16_t Exchange::status_of(const Head& head, bool end) const {
+  if (!grpc_ || !end) return head.status;
+  const std::string_view status = head.fields.value("grpc-status");
+  if (status.empty() || status == "0") return head.status;
+  if (status == "8" || status == "14") return 503;  // RESOURCE_EXHAUSTED, UNAVAILABLE
+  return status == "4" ? 504 : 500;                 // DEADLINE_EXCEEDED
 }
 
 // For the access log. A value that is no status of gRPC is none.
@@ -194,6 +207,7 @@ bool Exchange::change_response(Head& head, bool end) {
 // ---- Our own responses ----
 
 void Exchange::fail(HttpEnd why, uint16_t status) {
+  if (why == HttpEnd::kRequestTimeout || why == HttpEnd::kIdleTimeout) report_timeout();
   stop_waiting();
   end_hedge();
   deadlines_.retry_ms = RequestDeadlines::kNever;
@@ -245,7 +259,7 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   }
   // The Accept field determined the form of the error page.
   room = room && (end_ == HttpEnd::kOk || head.fields.add(chunks, "vary", "accept"));
-  if (end_ == HttpEnd::kOverload) [[unlikely]]
+  if (end_ == HttpEnd::kOverload || end_ == HttpEnd::kConcurrencyLimit) [[unlikely]]
     room = room && head.fields.add(chunks, "retry-after", "1");
   SLUICE_CHECK(room);
   if (!location.empty() && !head.fields.add(chunks, "location", location)) return fail(HttpEnd::kBadRequest);

@@ -105,6 +105,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kMaintenance:
     case HttpEnd::kNotResolved:
     case HttpEnd::kTooManyPending:
+    case HttpEnd::kConcurrencyLimit:
     case HttpEnd::kOverload:
     case HttpEnd::kStuck:
     case HttpEnd::kShutdown:

@@ -35,7 +35,7 @@ void HedgedRequest::on_reset(HttpStream&, ResetReason reason) {
   const bool unseen = reason == ResetReason::kConnectionLost && connection_->used();
   const ResetRule rule = reset_rule(Side::kUpstream, reason);
   if (rule.fault == Fault::kEndpoint && !unseen) {
-    to_->state().report_error(endpoint_, to_->services().worker().now_ms(), http_end_name(rule.end));
+    report_error(to_->services().worker().now_ms(), http_end_name(rule.end));
   }
   owner_.end_hedge();
 }

@@ -33,6 +33,10 @@ class HedgedRequest final : public UpstreamRequest {
   void end();
   /// When it was sent; 0: it has no connection yet.
   uint64_t sent_ms() const { return sent_ms_; }
+  /// Its final response has this status, and is not used.
+  void note_refused(uint16_t status) { leave_place(status); }
+  // UpstreamCaller
+  config::Priority priority() const override { return config::Priority::kLow; }
 
  private:
   // StreamReceiver. Once the head of the final response arrives, the stream has another receiver.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "proxy/http/proxy/concurrency_limit.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/upstream_caller.h"
 #include "proxy/http/proxy/upstream_connection.h"
@@ -15,7 +16,20 @@ namespace sluice {
 HttpUpstream::HttpUpstream(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream)
     : UpstreamPool(services, std::move(upstream)),
       retry_budget_(config().retry_budget),
-      followed_(balancer_.view().generation()) {}
+      followed_(balancer_.view().generation()) {
+  if (config().adaptive_concurrency) {
+    concurrency_ = std::make_unique<ConcurrencyLimit>(services_.worker(), *upstream_);
+  }
+}
+
+HttpUpstream::~HttpUpstream() = default;
+
+bool HttpUpstream::idle() const { return UpstreamPool::idle() && !(concurrency_ && concurrency_->busy()); }
+
+void HttpUpstream::update_counters() {
+  UpstreamPool::update_counters();
+  if (concurrency_) concurrency_->update_counters();
+}
 
 void HttpUpstream::request(UpstreamCaller& caller) {
   if (state().health_generation() != seen_generation_) leave_unhealthy();

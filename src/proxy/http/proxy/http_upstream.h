@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 
 namespace sluice {
 
+class ConcurrencyLimit;
 class UpstreamCaller;
 
 /// One worker's access to an upstream: it chooses the endpoint and the connection for each request. Requests share the
@@ -19,6 +21,7 @@ class UpstreamCaller;
 class HttpUpstream : public UpstreamPool {
  public:
   HttpUpstream(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream);
+  ~HttpUpstream();
 
   /// A connection that came from another process; it owns itself. Next: UpstreamConnection::read_state().
   UpstreamConnection& resume(uint32_t endpoint);
@@ -31,6 +34,13 @@ class HttpUpstream : public UpstreamPool {
   [[nodiscard]] bool keep_client(const RequestAttributes& request, uint32_t endpoint, Fields& response);
 
   RetryBudgetMeter& retry_budget() { return retry_budget_; }
+  /// Null unless `adaptive_concurrency` is configured.
+  ConcurrencyLimit* concurrency() { return concurrency_.get(); }
+  /// How many requests wait for a connection.
+  uint32_t pending() const { return pending_; }
+  /// Whether nothing is left: no connection, and no request that waits.
+  bool idle() const;
+  void update_counters();
   /// The endpoint's address, as in logs.
   std::string_view endpoint_name(uint32_t endpoint) const { return balancer_.upstream().slots().text(endpoint); }
   /// The number of endpoints that are present now.
@@ -52,6 +62,7 @@ class HttpUpstream : public UpstreamPool {
   void leave_unhealthy();
 
   RetryBudgetMeter retry_budget_;
+  std::unique_ptr<ConcurrencyLimit> concurrency_;
   uint64_t newest_ = 0;
   uint64_t followed_;             // Generation of the endpoints that was followed last.
   uint64_t seen_generation_ = 0;  // Generation of the endpoints' health that was seen last.

@@ -87,7 +87,9 @@ void MirroredRequest::on_no_upstream(HttpEnd) {
   give_up();
 }
 
-void MirroredRequest::on_head(HttpStream&, Head&&, bool end) {
+// Its time does not count, as the body may have come after the request was sent.
+void MirroredRequest::on_head(HttpStream&, Head&& head, bool end) {
+  if (head.status >= 200) leave_place();
   if (end) finish();
 }
 

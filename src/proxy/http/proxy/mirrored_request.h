@@ -25,6 +25,8 @@ class MirroredRequest final : public UpstreamRequest {
   /// Sends more of the body. After its end, or after the trailers, `place` is null and the copy continues on its own.
   void send_body(Buffer&& body, bool end);
   void send_trailers(const Fields& trailers);
+  // UpstreamCaller
+  config::Priority priority() const override { return config::Priority::kLow; }
   /// Gives the copy up because the request ends before it is complete.
   void cut() { give_up(); }
 

@@ -47,6 +47,7 @@ void SideRequest::on_no_upstream(HttpEnd why) {
 void SideRequest::note_response(uint16_t status) {
   const uint64_t now_ms = worker_.worker().now_ms();
   to_->state().report_response(endpoint_, status, now_ms);
+  leave_place(status);
   to_->latencies().response.add(now_ms - sent_ms_);
   if (status < 500) to_->retry_budget().note_response(now_ms);
 }
@@ -73,7 +74,7 @@ void SideRequest::on_reset(HttpStream&, ResetReason reason) {
   const bool again = take_another(reason);
   if (!again && caller_) {
     const HttpEnd end = reset_rule(Side::kUpstream, reason).end;
-    to_->state().report_error(endpoint_, worker_.worker().now_ms(), http_end_name(end));
+    report_error(worker_.worker().now_ms(), http_end_name(end));
   }
   leave_upstream();
   if (!again) return finish(Outcome::kFailed, "it broke off");
@@ -85,7 +86,7 @@ void SideRequest::on_reset(HttpStream&, ResetReason reason) {
 void SideRequest::on_timer() {
   if (upstream_ && caller_) {
     connection_->suspect(sent_ms_);
-    to_->state().report_error(endpoint_, worker_.worker().now_ms(), http_end_name(HttpEnd::kResponseTimeout));
+    report_error(worker_.worker().now_ms(), http_end_name(HttpEnd::kResponseTimeout));
   }
   give_up(Outcome::kTimeout, "no response in time");
 }

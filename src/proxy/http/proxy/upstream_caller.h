@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "proxy/config/model/overload.h"
 #include "proxy/http/message/stream.h"
 #include "proxy/metrics/http_counters.h"
 #include "proxy/router/request_attributes.h"
@@ -39,6 +40,14 @@ class UpstreamCaller : public StreamReceiver {
   /// The awaited connection has no room for the request, which needs another one.
   virtual void on_no_room() = 0;
 
+  // Called by a ConcurrencyLimit.
+  /// Who waits, and who is refused first.
+  virtual config::Priority priority() const { return config::Priority::kNormal; }
+  /// A request that waited for a place has it now.
+  virtual void on_place() = 0;
+  /// It has no place any more.
+  virtual void on_place_lost() = 0;
+
   /// Sets the connection that the request waits for, or null.
   void set_awaited(UpstreamConnection* connection) { connection_ = connection; }
   UpstreamCaller* next_waiting = nullptr;  // In the queue of a connection.
@@ -49,7 +58,7 @@ class UpstreamCaller : public StreamReceiver {
   UpstreamConnection* connection_ = nullptr;  // The connection of the stream, or the awaited connection.
   TriedEndpoints tried_;
   uint64_t newest_ = 0;  // The upstream's newest connection when the request was last sent.
-  uint32_t connects_ = 0;
+  uint16_t connects_ = 0;
   bool wants_fresh_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proxy/http/proxy/concurrency_limit.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
@@ -9,13 +10,21 @@ namespace sluice {
 
 bool UpstreamRequest::attempts_left() const { return to_->attempts_left(*this); }
 
-void UpstreamRequest::call() {
+// Another attempt to connect keeps its place.
+void UpstreamRequest::call(bool complete) {
   waiting_ = true;
+  if (ConcurrencyLimit* const limit = to_->concurrency(); limit && place_ == 0) [[unlikely]] {
+    const ConcurrencyLimit::Entry entry = limit->enter(*this, complete, to_->pending(), place_);
+    if (entry == ConcurrencyLimit::Entry::kRefused) return on_no_upstream(HttpEnd::kConcurrencyLimit);
+    if (entry == ConcurrencyLimit::Entry::kWaits) return;
+  }
   to_->request(*this);
 }
 
+void UpstreamRequest::on_place() { to_->request(*this); }
+
 void UpstreamRequest::chose(uint32_t endpoint) {
-  leave_endpoint();
+  uncount_endpoint();
   let_endpoint_go();
   to_->hold(endpoint);
   endpoint_ = endpoint;
@@ -32,7 +41,7 @@ void UpstreamRequest::on_no_room() {
   call();
 }
 
-void UpstreamRequest::leave_endpoint() {
+void UpstreamRequest::uncount_endpoint() {
   if (!std::exchange(endpoint_counted_, false)) return;
   to_->state().endpoint(endpoint_).active.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -46,10 +55,13 @@ void UpstreamRequest::take_upstream(UpstreamConnection& connection, HttpStream& 
   newest_ = to_->newest();
   connection_ = &connection;
   upstream_ = &stream;
+  note_sent();
 }
 
 void UpstreamRequest::stop_waiting() {
-  if (std::exchange(waiting_, false) && connection_) connection_->remove_waiting(*this);
+  if (!std::exchange(waiting_, false)) return;
+  if (connection_) connection_->remove_waiting(*this);
+  leave_place();
 }
 
 void UpstreamRequest::leave_upstream() {
@@ -59,11 +71,33 @@ void UpstreamRequest::leave_upstream() {
   leave_endpoint();
 }
 
+void UpstreamRequest::note_passed(bool completely) {
+  ConcurrencyLimit& limit = *to_->concurrency();
+  completely ? limit.note_sent(place_) : limit.note_incomplete(place_);
+}
+
+void UpstreamRequest::give_place_back() { to_->concurrency()->leave(std::exchange(place_, 0)); }
+
+void UpstreamRequest::leave_place_with(uint16_t status) {
+  to_->concurrency()->note_response(std::exchange(place_, 0), status);
+}
+
+void UpstreamRequest::report_error(uint64_t now_ms, std::string_view why) {
+  to_->state().report_error(endpoint_, now_ms, why);
+  if (ConcurrencyLimit* const limit = to_->concurrency()) limit->note_failure();
+}
+
+void UpstreamRequest::report_timeout() {
+  if (place_ != 0 && to_->concurrency()->is_sent(place_)) to_->concurrency()->note_failure();
+}
+
 void UpstreamRequest::adopt(UpstreamRequest& other) {
   leave_endpoint();
   let_endpoint_go();
   endpoint_ = other.endpoint_;
   endpoint_counted_ = std::exchange(other.endpoint_counted_, false);
+  place_ = std::exchange(other.place_, 0);
+  if (place_ != 0) to_->concurrency()->replace(place_, *this);
   attempts_ += std::exchange(other.attempts_, 0);  // This includes the hold on the endpoint.
   tried_.add(other.tried_);
   newest_ = other.newest_;

@@ -71,6 +71,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kNoEndpoint, kEndpoint},
     {HttpEnd::kNotResolved, kSluice},
     {HttpEnd::kTooManyPending, kSluice},
+    {HttpEnd::kConcurrencyLimit, kSluice},
     {HttpEnd::kUpstreamReset, kEndpoint},
     {HttpEnd::kUpstreamMalformed, kEndpoint},
     {HttpEnd::kUpstreamRefused, kNone},

@@ -1,0 +1,201 @@
+#include "proxy/upstream/concurrency_control.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice {
+
+namespace {
+
+// How much longer than without load a response may take, before the limit falls. The constant part is the resolution of
+// the clock, and a turn of the loop.
+constexpr double kTolerance = 1.3, kToleranceMs = 1;
+constexpr double kLeastGradient = 0.5;
+
+// A round has at least so many responses, or as many as the limit, and takes at least so long.
+constexpr uint32_t kLeastResponses = 20, kMostResponses = 200;
+constexpr uint64_t kLeastRoundMs = 20;
+// One slow response must not hide the others: more than that times the latency without load counts as that.
+// In a probe, it is more than that times the latency before it.
+constexpr double kMostLatency = 8, kMostInProbe = 20;
+
+// From this share of failures on, a round is a bad one, however short its latency is.
+constexpr double kBadShare = 0.1;
+constexpr uint32_t kBadFailures = 2;
+
+// Probes begin at multiples of the first time, or of a power of two of it, so that they take little of the time. One
+// that is needed at once begins at a multiple of the second.
+constexpr uint64_t kProbeEveryMs = 10'000, kProbeSoonMs = 1000;
+constexpr double kProbeShare = 40;  // At least so many latencies from one to the next.
+// A step takes so many latencies, within these bounds.
+constexpr double kStepLatencies = 4;
+constexpr uint64_t kLeastStepMs = 100, kMostStepMs = 10'000;
+constexpr uint32_t kMostSteps = 8;
+// Then it takes so long again, while there are fewer responses than that.
+constexpr uint32_t kProbeResponses = 8, kMostExtensions = 3;
+// Latency that falls to this with half of the requests is latency of requests that wait for each other.
+constexpr double kFalls = 0.65;
+// So many rounds in a row in which the limit falls fast call for a probe: perhaps all requests take longer now.
+constexpr uint32_t kSlowRounds = 3;
+constexpr double kSlowGradient = 0.9;
+// So much less latency than without load calls for one, too.
+constexpr double kFast = 0.6;
+
+}  // namespace
+
+ConcurrencyControl::ConcurrencyControl(const Options& options, const LearnedConcurrency& learned,
+                                       std::atomic<uint64_t>* wish)
+    : options_(options),
+      wish_(wish),
+      limit_(learned.limit > 0 ? learned.limit : options.initial),
+      base_ms_(learned.base_ms) {
+  limit_ = std::clamp<double>(limit_, options_.min, options_.max);
+  probed_limit_ = limit_;
+  settling_ = options_.initial;  // The first responses are the fastest ones.
+  allow();
+}
+
+// ---- Requests ----
+
+void ConcurrencyControl::note_begin(uint64_t now_ms) {
+  note_time(now_ms);
+  most_ = std::max(most_, ++in_flight_);
+}
+
+void ConcurrencyControl::note_response(uint64_t latency_ms, uint64_t now_ms) {
+  --in_flight_;
+  if (settling_ > 0) {
+    --settling_;
+  } else {
+    const double usual_ms = probing() ? kMostInProbe * before_ms_ : kMostLatency * (base_ms_ + kToleranceMs);
+    const auto ms = static_cast<double>(latency_ms);
+    sum_ms_ += base_ms_ > 0 ? std::min(ms, usual_ms) : ms;
+    ++responses_;
+  }
+  end_round(now_ms);
+}
+
+void ConcurrencyControl::note_end() {
+  --in_flight_;
+  if (settling_ > 0) --settling_;
+}
+
+void ConcurrencyControl::note_failure(uint64_t now_ms) {
+  ++failures_;
+  end_round(now_ms);
+}
+
+// ---- Rounds ----
+
+void ConcurrencyControl::begin_round(uint64_t now_ms) {
+  full_ = false;
+  settling_ = most_ = in_flight_;
+  responses_ = failures_ = 0;
+  sum_ms_ = 0;
+  began_ms_ = now_ms;
+}
+
+void ConcurrencyControl::end_round(uint64_t now_ms) {
+  note_time(now_ms);
+  if (probing() || now_ms < began_ms_ + kLeastRoundMs) return;
+  if (responses_ + failures_ < std::clamp(allowed_, kLeastResponses, kMostResponses)) return;
+  if (failures_ >= kBadFailures && failures_ >= kBadShare * (failures_ + responses_)) {
+    limit_ *= std::max(kLeastGradient, 1.0 - static_cast<double>(failures_) / (failures_ + responses_));
+    slow_rounds_ = 0;
+  } else if (responses_ > 0) {
+    adapt(mean_ms());
+    slow_ = slow_ || slow_rounds_ >= kSlowRounds || limit_ < probed_limit_ / 2;
+    if (slow_ || fast_) request_probe(now_ms);
+  }
+  allow();
+  begin_round(now_ms);
+}
+
+void ConcurrencyControl::adapt(double mean_ms) {
+  last_mean_ms_ = mean_ms;
+  const bool used = most_ * 2 > allowed_;
+  if (base_ms_ == 0) base_ms_ = mean_ms;  // The probe of the first second corrects it.
+  if (mean_ms < kFast * base_ms_) fast_ = true;
+  if (!used) {
+    slow_rounds_ = 0;
+    return;
+  }
+  const double most_ms = kTolerance * base_ms_ + kToleranceMs;
+  const double gradient = std::clamp(most_ms / std::max(mean_ms, 0.1), kLeastGradient, 1.0);
+  if (gradient < 1) starting_ = false;
+  double room = full_ || gradient < 1 ? std::sqrt(limit_) : 0;
+  if (starting_ && full_) room = std::max(room, limit_ / 2);
+  const double next = limit_ * gradient + room;
+  slow_rounds_ = next < kSlowGradient * limit_ ? slow_rounds_ + 1 : 0;
+  limit_ = next;
+}
+
+void ConcurrencyControl::allow() {
+  limit_ = std::clamp<double>(limit_, options_.min, options_.max);
+  const double now = probing() ? std::max<double>(probe_limit_, 1) : limit_;
+  allowed_ = static_cast<uint32_t>(now);
+}
+
+// ---- Probes ----
+
+void ConcurrencyControl::request_probe(uint64_t now_ms) {
+  const uint64_t at_ms = (now_ms / kProbeSoonMs + 1) * kProbeSoonMs;
+  due_ms_ = std::min(due_ms_, at_ms);
+  if (wish_) wish_->store(at_ms, std::memory_order_relaxed);
+}
+
+void ConcurrencyControl::schedule_probe(uint64_t now_ms) {
+  uint64_t every_ms = kProbeEveryMs;
+  while (static_cast<double>(every_ms) < kProbeShare * base_ms_) every_ms *= 2;
+  if (base_ms_ == 0) every_ms = kProbeSoonMs;
+  due_ms_ = (now_ms / every_ms + 1) * every_ms;
+}
+
+void ConcurrencyControl::follow(uint64_t now_ms) {
+  if (probing()) return end_step(now_ms);
+  const bool first = due_ms_ == 0;
+  const uint64_t due_ms = is_wished(now_ms) ? wish_->load(std::memory_order_relaxed) : due_ms_;
+  const bool late = now_ms >= due_ms + kLeastStepMs;  // There were no requests when it was due.
+  probed_ms_ = due_ms;
+  if (first || late || base_ms_ == 0) return schedule_probe(now_ms);
+  before_ms_ = std::max(last_mean_ms_, base_ms_);
+  probe_limit_ = limit_;
+  begin_step(now_ms);
+}
+
+void ConcurrencyControl::begin_step(uint64_t now_ms) {
+  ++step_;
+  probe_limit_ /= 2;
+  step_ms_ = kLeastStepMs;
+  while (step_ms_ < kMostStepMs && static_cast<double>(step_ms_) < kStepLatencies * before_ms_) step_ms_ *= 2;
+  due_ms_ = now_ms + step_ms_;
+  extensions_ = 0;
+  allow();
+  begin_round(now_ms);
+}
+
+void ConcurrencyControl::end_step(uint64_t now_ms) {
+  if (responses_ < kProbeResponses) {
+    if (++extensions_ > kMostExtensions) return end_probe(now_ms, base_ms_);
+    due_ms_ = now_ms + step_ms_;
+    return;
+  }
+  const double mean = mean_ms();
+  const bool fell = before_ms_ > 0 && mean < kFalls * before_ms_ && mean > kToleranceMs;
+  if (!fell || probe_limit_ <= 1 || step_ == kMostSteps) return end_probe(now_ms, mean);
+  before_ms_ = mean;
+  begin_step(now_ms);
+}
+
+void ConcurrencyControl::end_probe(uint64_t now_ms, double base_ms) {
+  step_ = 0;
+  base_ms_ = base_ms;
+  probed_limit_ = limit_;
+  slow_rounds_ = 0;
+  slow_ = fast_ = false;
+  schedule_probe(now_ms);
+  allow();
+  begin_round(now_ms);
+}
+
+}  // namespace sluice
