@@ -30,6 +30,7 @@ bool BodyPacer::ready() {
   reserved_ = std::min(waiting_.size(), limits_.piece_bytes());
   const uint64_t wait_ns = limits_.reserve(reserved_);
   if (wait_ns == 0) return true;
+  has_waited_ = true;
   // The clock of the limits may be ahead of the time of this turn.
   worker_.timers().arm(timer_, (rate_clock_ns() + wait_ns + 999'999) / 1'000'000);
   return false;

@@ -55,6 +55,8 @@ class BodyPacer {
   bool empty() const { return waiting_.empty() && !ends_; }
   /// Whether the next piece waits for its turn.
   bool waits() const { return timer_.armed(); }
+  /// Whether a piece has ever waited for its turn.
+  bool has_waited() const { return has_waited_; }
 
  private:
   Worker& worker_;
@@ -65,6 +67,7 @@ class BodyPacer {
   Fields trailers_;
   size_t reserved_ = 0;  // Bytes at the front of waiting_ that the limits have counted.
   bool ends_ = false;    // The end of the body was added and not taken.
+  bool has_waited_ = false;
 };
 
 /// Those of a request and of its response; null: that body is not paced.

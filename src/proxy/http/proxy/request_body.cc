@@ -31,6 +31,7 @@ ChunkPointer<BodyPacer> RequestBody::pace(const Bandwidth& limits) {
 
 BodyPacer& RequestBody::pacer() const { return *context_.pacers().request; }
 bool RequestBody::awaits_turn() const { return paced_ && pacer().waits(); }
+bool RequestBody::has_waited() const { return paced_ && pacer().has_waited(); }
 bool RequestBody::reads() const { return !paused_ && (!paced_ || pacer().empty()); }
 
 void RequestBody::pass_at_turn(Buffer&& body, bool end) {

@@ -37,6 +37,7 @@ class RequestBody {
   bool paced() const { return paced_; }
   /// Whether it waits for its turn.
   bool awaits_turn() const;
+  bool has_waited() const;
   /// Precondition: paced().
   void pass_at_turn(Buffer&& body, bool end);
   void pass_at_turn(Fields&& trailers);

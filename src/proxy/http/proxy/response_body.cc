@@ -177,6 +177,7 @@ ChunkPointer<BodyPacer> ResponseBody::pace(const Bandwidth& limits) {
 
 BodyPacer& ResponseBody::pacer() const { return *context_.pacers().response; }
 bool ResponseBody::awaits_turn() const { return paced_ && pacer().waits(); }
+bool ResponseBody::has_waited() const { return paced_ && pacer().has_waited(); }
 bool ResponseBody::holds_for_turn() const { return paced_ && !pacer().empty(); }
 
 bool ResponseBody::client_is_full() const {

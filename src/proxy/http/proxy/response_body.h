@@ -48,6 +48,8 @@ class ResponseBody {
   ChunkPointer<BodyPacer> pace(const Bandwidth& limits);
   /// Whether it waits for its turn.
   bool awaits_turn() const;
+  /// Whether it, or a part of it that has passed, waited for its turn.
+  bool has_waited() const;
   void send(Buffer&& body, bool end);
   /// Sends the body of a response of our own. Precondition: the response has ended.
   void send_whole(Buffer&& body);

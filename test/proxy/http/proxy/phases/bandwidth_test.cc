@@ -227,6 +227,9 @@ TEST_P(HttpBandwidth, DryRunOnlyCounts) {
 // What arrived before the endpoint failed goes to the client at its pace; then the response breaks off.
 TEST_P(HttpBandwidth, EndpointFailsWhileTheBodyWaits) {
   limit();
+  config::Ejection& ejection = rig.upstream().ejection.emplace();
+  ejection.consecutive_errors = 1;
+  ejection.max_share = 100;
   start({"bytes"});
   PeerStream& stream = rig.connect().send_request();
   PeerStream& request = begin_response(stream, std::string(20'000, 'x'), /*end=*/false);
@@ -238,6 +241,7 @@ TEST_P(HttpBandwidth, EndpointFailsWhileTheBodyWaits) {
   EXPECT_GT(stream.body.size(), 700u);
   rig.until([&] { return rig.sum_of_ends() == 1; });
   EXPECT_EQ(rig.ended(HttpEnd::kOk), 0u);
+  EXPECT_EQ(rig.health().ejections.load(), 0u);  // It may have given up on us.
 }
 
 TEST_P(HttpBandwidth, RequestTimeoutCounts) {
