@@ -16,8 +16,10 @@ uint64_t rate_clock_ns() {
 }
 
 std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit) {
-  const Gcra gcra(limit.rate.events(), config::milliseconds(limit.rate.period()) * 1'000'000, limit.effective_burst(),
-                  config::milliseconds(limit.delay) * 1'000'000);
+  const uint64_t period_ns = config::milliseconds(limit.rate.period()) * 1'000'000, burst = limit.effective_burst();
+  const Gcra gcra = limit.rate.is_bytes() ? Gcra::of_bytes(limit.rate.events(), period_ns, burst)
+                                          : Gcra(limit.rate.events(), period_ns, static_cast<uint32_t>(burst),
+                                                 config::milliseconds(limit.delay) * 1'000'000);
   return std::make_shared<RateTable>(gcra, limit.entries);
 }
 
@@ -33,6 +35,26 @@ RateDecision WorkerRateLimit::check(uint64_t key_hash) const {
   }
   (verdict.admitted ? counters->delayed : counters->limited).add();
   return {.refused = !verdict.admitted, .wait_ns = std::max<uint64_t>(verdict.wait_ns, 1)};
+}
+
+uint64_t WorkerRateLimit::reserve(uint64_t key_hash, size_t bytes) const {
+  RateTable& table = limiter->table();
+  table.prefetch(key_hash);
+  const RateVerdict verdict = table.reserve(key_hash, bytes, rate_clock_ns());
+  counters->bytes.add(bytes);
+  if (verdict.evicted) counters->evictions.add();
+  if (verdict.wait_ns == 0) return 0;
+  if (limiter->config().dry_run) {
+    counters->dry_run_delayed_bytes.add(bytes);
+    return 0;
+  }
+  counters->delayed_bytes.add(bytes);
+  counters->pauses.add();
+  return verdict.wait_ns;
+}
+
+void WorkerRateLimit::give_back(uint64_t key_hash, size_t bytes) const {
+  limiter->table().give_back(key_hash, bytes, rate_clock_ns());
 }
 
 WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -16,11 +17,15 @@ namespace sluice {
 
 /// The counters of one worker for one rate limit.
 struct RateLimitCounters {
-  Counter limited;          ///< Requests and connections that were refused.
-  Counter dry_run;          ///< Those that would have been, but for `dry_run`.
-  Counter delayed;          ///< Requests that had to wait.
-  Counter dry_run_delayed;  ///< Those that would have had to, but for `dry_run`.
-  Counter evictions;        ///< Keys forgotten before they had recovered, for lack of room.
+  Counter limited;                ///< Requests and connections that were refused.
+  Counter dry_run;                ///< Those that would have been, but for `dry_run`.
+  Counter delayed;                ///< Requests that had to wait.
+  Counter dry_run_delayed;        ///< Those that would have had to, but for `dry_run`.
+  Counter bytes;                  ///< Bytes of bodies that were counted.
+  Counter delayed_bytes;          ///< Those that had to wait for their turn.
+  Counter pauses;                 ///< How often bodies had to wait.
+  Counter dry_run_delayed_bytes;  ///< Bytes that would have had to, but for `dry_run`.
+  Counter evictions;              ///< Keys forgotten before they had recovered, for lack of room.
 };
 
 /// A rate limit of a configuration, with what it counts, which all workers share.
@@ -58,6 +63,10 @@ struct WorkerRateLimit {
 
   /// Counts an event of this key.
   RateDecision check(uint64_t key_hash) const;
+  /// For a limit of bytes: counts the next bytes of a body. Returns in how many nanoseconds their turn comes.
+  uint64_t reserve(uint64_t key_hash, size_t bytes) const;
+  /// Gives back bytes that will not pass, as their body has ended.
+  void give_back(uint64_t key_hash, size_t bytes) const;
 };
 
 /// All rate limits of a configuration, on one worker.

@@ -12,6 +12,13 @@
 
 namespace sluice {
 
+namespace {
+
+// The part of a key's hash that tells it apart in its bucket; never 0.
+uint64_t tag_of(uint64_t key_hash) { return std::max<uint64_t>(key_hash >> Gcra::kTimeBits, 1) << Gcra::kTimeBits; }
+
+}  // namespace
+
 RateTable::RateTable(const Gcra& gcra, size_t keys)
     : gcra_(gcra),
       mask_(std::bit_ceil(std::clamp(keys, kBucketKeys, kMaxKeys)) / kBucketKeys - 1),
@@ -30,33 +37,48 @@ RateTable::Bucket* RateTable::make_buckets(size_t count) {
   return buckets;
 }
 
+inline RateTable::Place RateTable::find(Bucket& bucket, uint64_t tag, uint64_t now) const {
+  Place place{nullptr, 0, std::numeric_limits<int64_t>::max(), false};
+  for (std::atomic<uint64_t>& entry : bucket.entries) {
+    const uint64_t value = entry.load(std::memory_order_relaxed);
+    const bool same = (value & ~Gcra::kTimeMask) == tag;
+    const int64_t ahead = value == 0 ? std::numeric_limits<int64_t>::min() : gcra_.ahead(value & Gcra::kTimeMask, now);
+    if (!same && ahead >= place.ahead) continue;
+    place = {&entry, value, ahead, same};
+    if (same) break;
+  }
+  return place;
+}
+
 RateVerdict RateTable::check(uint64_t key_hash, uint64_t now_ns) {
-  const uint64_t tag = std::max<uint64_t>(key_hash >> Gcra::kTimeBits, 1) << Gcra::kTimeBits;
+  const uint64_t tag = tag_of(key_hash);
   const uint64_t now = gcra_.ticks_at(now_ns);
-  auto& entries = buckets_[key_hash & mask_].entries;
+  Bucket& bucket = buckets_[key_hash & mask_];
   while (true) {
-    std::atomic<uint64_t>* place = nullptr;
-    uint64_t old = 0;
-    int64_t ahead = std::numeric_limits<int64_t>::max();
-    bool known = false;
-    for (std::atomic<uint64_t>& entry : entries) {
-      const uint64_t value = entry.load(std::memory_order_relaxed);
-      const bool same = (value & ~Gcra::kTimeMask) == tag;
-      const int64_t its_ahead =
-          value == 0 ? std::numeric_limits<int64_t>::min() : gcra_.ahead(value & Gcra::kTimeMask, now);
-      if (!same && its_ahead >= ahead) continue;
-      place = &entry;
-      old = value;
-      ahead = its_ahead;
-      known = same;
-      if (same) break;
+    Place place = find(bucket, tag, now);
+    if (place.known && !gcra_.counts(place.ahead)) {
+      return {.admitted = false, .wait_ns = gcra_.refusal_ns(place.ahead)};
     }
-    if (known && !gcra_.counts(ahead)) return {.admitted = false, .wait_ns = gcra_.refusal_ns(ahead)};
-    const uint64_t next = tag | Gcra::next(known ? ahead : 0, now);
+    const uint64_t next = tag | Gcra::next(place.known ? place.ahead : 0, now);
     // Another thread may have changed the entry meanwhile, to count an event of this key or for a new one.
-    if (!place->compare_exchange_weak(old, next, std::memory_order_relaxed)) continue;
-    if (known && !gcra_.conforms(ahead)) return {.wait_ns = gcra_.wait_ns(ahead)};
-    return {.evicted = !known && ahead > 0};
+    if (!place.entry->compare_exchange_weak(place.value, next, std::memory_order_relaxed)) continue;
+    if (place.known && !gcra_.conforms(place.ahead)) return {.wait_ns = gcra_.wait_ns(place.ahead)};
+    return {.evicted = !place.known && place.ahead > 0};
+  }
+}
+
+RateVerdict RateTable::count(uint64_t key_hash, int64_t bytes, uint64_t now_ns) {
+  const uint64_t tag = tag_of(key_hash);
+  const uint64_t now = gcra_.ticks_at(now_ns);
+  Bucket& bucket = buckets_[key_hash & mask_];
+  while (true) {
+    Place place = find(bucket, tag, now);
+    if (!place.known && bytes < 0) return {};  // It was forgotten.
+    const int64_t ahead = gcra_.ahead_with(place.known ? place.ahead : 0, bytes);
+    if (!place.entry->compare_exchange_weak(place.value, tag | Gcra::tat(ahead, now), std::memory_order_relaxed)) {
+      continue;
+    }
+    return {.evicted = !place.known && place.ahead > 0, .wait_ns = gcra_.turn_ns(ahead)};
   }
 }
 

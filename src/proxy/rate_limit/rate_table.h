@@ -42,6 +42,14 @@ class RateTable {
   /// Whether an event of this key conforms now, by CLOCK_MONOTONIC in nanoseconds, or once it has waited; if so, counts
   /// it. Callable on any thread.
   RateVerdict check(uint64_t key_hash, uint64_t now_ns);
+  /// For a limit of bytes: counts `bytes` for this key. Their turn comes after `wait_ns`.
+  RateVerdict reserve(uint64_t key_hash, size_t bytes, uint64_t now_ns) {
+    return count(key_hash, static_cast<int64_t>(bytes), now_ns);
+  }
+  /// Gives back bytes that were counted and will not pass.
+  void give_back(uint64_t key_hash, size_t bytes, uint64_t now_ns) {
+    (void)count(key_hash, -static_cast<int64_t>(bytes), now_ns);
+  }
   /// Begins to fetch the memory that a check of this key needs.
   void prefetch(uint64_t key_hash) const { __builtin_prefetch(&buckets_[key_hash & mask_]); }
 
@@ -55,6 +63,16 @@ class RateTable {
     std::array<std::atomic<uint64_t>, kBucketKeys> entries{};
   };
   static Bucket* make_buckets(size_t count);
+
+  // Where a key is, or what takes its place.
+  struct Place {
+    std::atomic<uint64_t>* entry;
+    uint64_t value;
+    int64_t ahead;
+    bool known;
+  };
+  Place find(Bucket& bucket, uint64_t tag, uint64_t now) const;
+  RateVerdict count(uint64_t key_hash, int64_t bytes, uint64_t now_ns);
 
   const Gcra gcra_;
   const size_t mask_;

@@ -36,10 +36,12 @@ bool are_limits_kept(const config::Listener& listener, const RateLimiters& befor
     return std::all_of(names.begin(), names.end(),
                        [&](const std::string& name) { return find(before, name) == find(now, name); });
   };
+  const auto level_kept = [&](const auto& level) {
+    return kept(level.rate_limits) && kept(level.response_bandwidth) && kept(level.request_bandwidth);
+  };
   return kept(listener.connection_rate_limits) && kept(listener.handshake_rate_limits) &&
-         (!listener.http || (kept(listener.http->rate_limits) &&
-                             std::all_of(listener.http->routes.begin(), listener.http->routes.end(),
-                                         [&](const config::HttpRoute& route) { return kept(route.rate_limits); })));
+         (!listener.http || (level_kept(*listener.http) &&
+                             std::all_of(listener.http->routes.begin(), listener.http->routes.end(), level_kept)));
 }
 
 }  // namespace

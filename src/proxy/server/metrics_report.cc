@@ -362,6 +362,11 @@ void rate_limit_lines(std::string& out, const Workers& workers, size_t index, co
   line(out, "rate_limit_delayed_total", label, total(&RateLimitCounters::delayed));
   line(out, "rate_limit_dry_run_delayed_total", label, total(&RateLimitCounters::dry_run_delayed));
   line(out, "rate_limit_evictions_total", label, total(&RateLimitCounters::evictions));
+  if (!limit.rate.is_bytes()) return;
+  line(out, "rate_limit_bytes_total", label, total(&RateLimitCounters::bytes));
+  line(out, "rate_limit_delayed_bytes_total", label, total(&RateLimitCounters::delayed_bytes));
+  line(out, "rate_limit_pauses_total", label, total(&RateLimitCounters::pauses));
+  line(out, "rate_limit_dry_run_delayed_bytes_total", label, total(&RateLimitCounters::dry_run_delayed_bytes));
 }
 
 void worker_lines(std::string& out, const Workers& workers) {

@@ -22,14 +22,47 @@ TEST(RateTest, Units) {
   for (const std::string_view text : {"100/s", "20/m", "1000000/h"}) EXPECT_EQ(Rate::parse(text)->text(), text);
 }
 
+TEST(RateTest, Bytes) {
+  EXPECT_EQ(Rate::parse("2MiB/s")->events(), 2u << 20);
+  EXPECT_TRUE(Rate::parse("2MiB/s")->is_bytes());
+  EXPECT_FALSE(Rate::parse("2/s")->is_bytes());
+  EXPECT_EQ(Rate::parse("600KB/m")->per_second(), 10'000u);
+  for (const std::string_view text : {"2MiB/s", "1KB/s", "1500KB/s", "600KB/m", "36000GiB/h", "10GiB/s"}) {
+    EXPECT_EQ(Rate::parse(text)->text(), text);
+  }
+  EXPECT_EQ(Rate::parse("1024KB/s")->text(), "1000KiB/s");
+  EXPECT_EQ(*Rate::parse("1000KiB/s"), *Rate::parse("1024KB/s"));
+  const auto error = [](std::string_view text) { return std::string(Rate::parse(text).status().message()); };
+  const std::string range = "; from 1KB/s to 10GiB/s";
+  for (const std::string text : {"0KiB/s", "59KB/m", "11GiB/s", "18000000000GB/h"}) {
+    EXPECT_EQ(error(text), "expected a rate such as 100/s, 20/m or 1000/h, got \"" + text + "\"" + range);
+  }
+}
+
+TEST(BurstTest, Values) {
+  for (const std::string_view text : {"auto", "1", "200", "8MiB", "1KB", "1500KB", "64GiB"}) {
+    EXPECT_EQ(Burst::parse(text)->text(), text);
+  }
+  EXPECT_TRUE(Burst::parse("auto")->is_auto());
+  EXPECT_TRUE(Burst::parse("8MiB")->is_size());
+  EXPECT_FALSE(Burst::parse("8192")->is_size());
+  EXPECT_EQ(Burst::parse("8MiB")->amount(), 8u << 20);
+  const std::string expected = "expected `auto`, a number from 1 such as 200, or a size such as 8MiB, got ";
+  for (const std::string text : {"0", "", "-1", "8Mb", "0KiB", "many"}) {
+    EXPECT_EQ(Burst::parse(text).status().message(), expected + "\"" + text + "\"");
+  }
+}
+
 TEST(RateTest, Errors) {
   const auto error = [](std::string_view text) { return std::string(Rate::parse(text).status().message()); };
   const std::string expected = "expected a rate such as 100/s, 20/m or 1000/h, got ";
   EXPECT_EQ(error("100"), expected + "\"100\"; add its unit, as in 100/s");
   EXPECT_EQ(error("0/s"), expected + "\"0/s\"; from 1 to 1000000");
   EXPECT_EQ(error("1000001/s"), expected + "\"1000001/s\"; from 1 to 1000000");
-  EXPECT_EQ(error("a/s"), expected + "\"a/s\"; a whole number is before the slash");
-  EXPECT_EQ(error("/s"), expected + "\"/s\"; a whole number is before the slash");
+  const std::string hint = "; a whole number is before the slash, or a size as in 2MiB/s";
+  for (const std::string text : {"a/s", "/s", "5000000000/s", "2Mb/s"}) {
+    EXPECT_EQ(error(text), expected + "\"" + text + "\"" + hint);
+  }
   EXPECT_EQ(error("5/d"), expected + "\"5/d\"; the units are s, m and h");
 }
 
@@ -86,7 +119,12 @@ TEST(LoaderRateLimits, Values) {
       "f:1:33: rate_limits[0].rate: expected a rate such as 100/s, 20/m or 1000/h, got \"5\"; add its unit, as in "
       "100/s");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, burst: 0 }"),
-            "f:1:45: rate_limits[0].burst: must be from 1 to 1000000, got \"0\"");
+            "f:1:45: rate_limits[0].burst: expected `auto`, a number from 1 such as 200, or a size such as 8MiB, got "
+            "\"0\"");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, burst: 1000001 }"),
+            "f:1:45: rate_limits[0].burst: expected a number from 1 to 1000000, got 1000001");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, burst: 8KiB }"),
+            "f:1:45: rate_limits[0].burst: expected a number such as 200, as `rate` has no bytes, got 8KiB");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, status: 200 }"),
             "f:1:46: rate_limits[0].status: must be from 400 to 599, got \"200\"");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s, entries: 100000000 }"),
@@ -100,6 +138,33 @@ TEST(LoaderRateLimits, Values) {
             "f:1:53: rate_limits[0].key.cookie: expected the name of a cookie, got \"a b\"");
   EXPECT_EQ(limit_errors("{ name: x, rate: 5/s }, { name: x, rate: 6/s }"),
             "f:1:48: rate_limits[1].name: \"x\" is already the name of rate_limits[0] (1:16); names must be unique");
+}
+
+TEST(LoaderRateLimits, Bandwidth) {
+  const std::string_view all = "{ name: x, rate: 2MiB/s }, { name: y, rate: 5/s }";
+  EXPECT_EQ(limit_errors(all, "", "response_bandwidth: x, rate_limits: y,", "request_bandwidth: [ x ]"), "");
+  EXPECT_EQ(limit_errors(all, "", "response_bandwidth: y,"),
+            "f:3:29: listeners[0].http.response_bandwidth[0]: \"y\" counts no bytes: give it a rate such as 2MiB/s");
+  for (const auto& [listener, http] : {std::pair("connection_rate_limits: x,", ""), std::pair("", "rate_limits: x,")}) {
+    EXPECT_NE(limit_errors(all, listener, http)
+                  .find("\"x\" has a rate in bytes: name it in `response_bandwidth` or `request_bandwidth`"),
+              std::string::npos);
+  }
+  EXPECT_NE(limit_errors(all, "", "", "request_bandwidth: z").find("there is no rate limit \"z\""), std::string::npos);
+  EXPECT_EQ(limit_errors("{ name: x, rate: 2MiB/s, burst: 100KiB }", "", "response_bandwidth: x,"),
+            "f:1:48: rate_limits[0].burst: expected from 205KiB, 1/10 of what the rate admits in a second, to 64GiB, "
+            "got 100KiB");
+  EXPECT_EQ(limit_errors("{ name: x, rate: 2MiB/s, delay: 1s }", "", "response_bandwidth: x,"),
+            "f:1:48: rate_limits[0].delay: has no effect with a rate in bytes, which wait as long as they must: "
+            "remove it");
+  std::string nine, names;
+  for (char name = 'a'; name <= 'i'; ++name) {
+    absl::StrAppend(&nine, nine.empty() ? "" : ", ", "{ name: ", std::string(1, name), ", rate: 2MiB/s }");
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(1, name));
+  }
+  EXPECT_NE(limit_errors(nine, "", absl::StrCat("request_bandwidth: [ ", names, " ],"))
+                .find("expected at most 8 limits with those of the listener, got 9"),
+            std::string::npos);
 }
 
 // A key that no request can have is a mistake.

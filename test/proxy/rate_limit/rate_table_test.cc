@@ -82,6 +82,69 @@ TEST(RateTableTest, DelayLeavesTheRateAlone) {
   EXPECT_NEAR(admitted, 20 * 1000 + 10 + 1000, 2);
 }
 
+// ---- Bytes ----
+
+TEST(RateTableTest, BytesWaitForTheirTurns) {
+  RateTable table(Gcra::of_bytes(1000, kSecond, 500), 8);
+  const auto wait_ms = [&](size_t bytes, uint64_t now) {
+    return table.reserve(key(1), bytes, now).wait_ns / 1'000'000;
+  };
+  EXPECT_EQ(wait_ms(400, kStart), 0u);
+  EXPECT_EQ(wait_ms(100, kStart), 0u);
+  EXPECT_NEAR(static_cast<double>(wait_ms(100, kStart)), 100, 1);
+  EXPECT_NEAR(static_cast<double>(wait_ms(300, kStart)), 400, 1);
+  EXPECT_NEAR(static_cast<double>(wait_ms(100, kStart + kSecond / 4)), 250, 1);
+  EXPECT_EQ(table.reserve(key(2), 500, kStart).wait_ns, 0u);
+  EXPECT_EQ(wait_ms(500, kStart + kHour), 0u);
+  EXPECT_NEAR(static_cast<double>(wait_ms(1, kStart + kHour)), 1, 1);
+}
+
+TEST(RateTableTest, BytesThatDoNotPassAreGivenBack) {
+  RateTable table(Gcra::of_bytes(1000, kSecond, 500), 8);
+  table.give_back(key(1), 100, kStart);  // Of a key that was forgotten.
+  EXPECT_EQ(table.reserve(key(1), 500, kStart).wait_ns, 0u);
+  EXPECT_GT(table.reserve(key(1), 400, kStart).wait_ns, 0u);
+  table.give_back(key(1), 400, kStart);
+  EXPECT_NEAR(static_cast<double>(table.reserve(key(1), 100, kStart).wait_ns), 1e8, 1e6);
+  table.give_back(key(1), 100'000, kStart);  // Never more than the burst.
+  EXPECT_EQ(table.reserve(key(1), 500, kStart).wait_ns, 0u);
+  EXPECT_GT(table.reserve(key(1), 100, kStart).wait_ns, 0u);
+}
+
+// Slow and fast rates are exact, and time that passes without bytes is worth no more than the burst.
+TEST(RateTableTest, BytesInTheLongRun) {
+  struct Case {
+    uint64_t bytes, period;
+  };
+  for (const auto& [bytes, period] : {Case{1000, kSecond}, Case{3'600'000, kHour}, Case{60'001, kMinute},
+                                      Case{uint64_t{10} << 30, kSecond}, Case{uint64_t{36'000} << 30, kHour}}) {
+    const uint64_t burst = std::max<uint64_t>(bytes * (kSecond / 10) / period, 300);
+    RateTable table(Gcra::of_bytes(bytes, period, burst), 8);
+    uint64_t now = kStart, passed = 0;
+    for (int i = 0; i < 100'000; ++i) {  // One body, each piece of which waits.
+      passed += 256;
+      now += table.reserve(key(1), 256, now).wait_ns;
+    }
+    const double expected =
+        static_cast<double>(now - kStart) * static_cast<double>(bytes) / static_cast<double>(period);
+    if (passed > 2 * burst) EXPECT_NEAR(static_cast<double>(passed - burst), expected, 1024 + expected / 50) << bytes;
+  }
+}
+
+// However many bodies wait, none waits longer than kMaxOwedNs, and what they owe is not forgotten.
+TEST(RateTableTest, BytesOwedAreBounded) {
+  RateTable slow(Gcra::of_bytes(1000, kSecond, 1000), 8);
+  uint64_t longest = 0;
+  for (int i = 0; i < 10'000; ++i) longest = std::max(longest, slow.reserve(key(1), 256, kStart).wait_ns);
+  EXPECT_NEAR(static_cast<double>(longest), static_cast<double>(Gcra::kMaxOwedNs), 1e9);
+  EXPECT_GT(slow.reserve(key(1), 256, kStart + 30 * kSecond).wait_ns, 29 * kSecond);
+  EXPECT_EQ(slow.reserve(key(1), 256, kStart + 62 * kSecond).wait_ns, 0u);
+  RateTable fast(Gcra::of_bytes(uint64_t{10} << 30, kSecond, uint64_t{64} << 30), 8);
+  for (int i = 0; i < 100; ++i) longest = fast.reserve(key(1), uint64_t{1} << 30, kStart).wait_ns;
+  EXPECT_NEAR(static_cast<double>(longest), 1e8, 1e7);
+  EXPECT_EQ(fast.reserve(key(1), 1, kStart + 7 * kSecond).wait_ns, 0u);
+}
+
 // The largest burst and delay are within what the time can tell.
 TEST(RateTableTest, LongestDelay) {
   const Gcra gcra(Gcra::kMaxPerSecond, kSecond, Gcra::kMaxBurst, Gcra::kMaxDelayNs);

@@ -57,6 +57,8 @@ class ObjectPrinter {
       json_.value(value);
     } else if constexpr (std::is_same_v<T, AutoCount>) {
       value ? void(json_.value(*value)) : void(json_.value("auto"));
+    } else if constexpr (std::is_same_v<T, Burst>) {
+      value.is_auto() || value.is_size() ? void(json_.value(value.text())) : void(json_.value(value.amount()));
     } else if constexpr (IsScalar<T>) {
       json_.value(Scalar<T>::print(value));
     } else if constexpr (kIsList<T>) {

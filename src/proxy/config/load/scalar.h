@@ -256,6 +256,10 @@ struct TypeName<Rate> {
   static constexpr std::string_view kName = "rate";
 };
 template <>
+struct TypeName<Burst> {
+  static constexpr std::string_view kName = "`auto`, count or size";
+};
+template <>
 struct TypeName<StatusPattern> {
   static constexpr std::string_view kName = "status";
 };

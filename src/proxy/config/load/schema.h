@@ -277,17 +277,17 @@ void describe(V& v, RateLimit& r) {
           "with those of the same source that lack it, too.",
           {.omit_empty = true, .default_text = "`{ source: true }`"});
   v.field("rate", r.rate,
-          "How many are admitted for each key: in a second (`100/s`), minute (`20/m`) or hour (`1000/h`).",
+          "How many are admitted for each key: in a second (`100/s`), minute (`20/m`) or hour (`1000/h`). A size "
+          "(`2MiB/s`) limits bytes of bodies; see `response_bandwidth`.",
           {.required = true});
-  v.field("burst", r.burst, "How many are admitted at once, after a pause; `auto`: as many as `rate` says.",
-          {.min = 1, .max = 1'000'000});
+  v.field("burst", r.burst, "How many are admitted at once, after a pause; `auto`: as many as `rate` says.");
   v.field(
       "delay", r.delay,
       "How long a request over the rate may wait for its turn; one that would wait longer is refused. 0 = none waits.",
       {.max = 60'000});
   v.field("entries", r.entries, "How many keys are remembered, in 8 bytes each.", {.min = 8, .max = 16'777'216});
   v.field("status", r.status, "Status of the response to a refused request.", {.min = 400, .max = 599});
-  v.field("dry_run", r.dry_run, "Refuses nothing, and counts what it would refuse.");
+  v.field("dry_run", r.dry_run, "Refuses and delays nothing, and counts what it would refuse or delay.");
 }
 
 template <class V>

@@ -388,6 +388,11 @@ void describe(V& v, HttpRoute& r) {
   v.field("rate_limits", r.rate_limits,
           "Names of `rate_limits`, all of which must admit a request, after the listener's.",
           {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("response_bandwidth", r.response_bandwidth,
+          "Names of `rate_limits` in bytes, to which the bodies of responses are paced, beside the listener's.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("request_bandwidth", r.request_bandwidth, "The same for the bodies of requests.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("rate_limit_descriptors", r.rate_limit_descriptors,
           "What the service of the listener's `global_rate_limits` counts these requests by, too.",
           {.omit_empty = true, .min = 1});
@@ -512,6 +517,11 @@ void describe(V& v, Http& h) {
   v.field("deny", h.deny, "Ranges of client addresses that get 403; checked before `allow`.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("rate_limits", h.rate_limits, "Names of `rate_limits`, all of which must admit a request.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("response_bandwidth", h.response_bandwidth,
+          "Names of `rate_limits` in bytes, to which the bodies of responses are paced.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("request_bandwidth", h.request_bandwidth, "The same for the bodies of requests.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("global_rate_limits", h.global_rate_limits,
           "Limits that a service counts for all proxies, with Envoy's protocol (`envoy.service.ratelimit.v3`).",

@@ -14,6 +14,8 @@
 namespace sluice::config {
 namespace {
 
+constexpr uint64_t kLeastBurstPart = 10;
+
 class RateLimitChecker {
  public:
   RateLimitChecker(const Config& config, Report& report)
@@ -39,6 +41,7 @@ class RateLimitChecker {
  private:
   void check_limit(const RateLimit& limit, const std::string& path) {
     if (limit.rate.events() == 0) report_.error(path + ".rate", "expected a rate such as 100/s");
+    limit.rate.is_bytes() ? check_bytes(limit, path) : check_events(limit, path);
     if (!limit.key) return;
     if (*limit.key == RateKey()) {
       report_.error(path + ".key",
@@ -47,10 +50,35 @@ class RateLimitChecker {
     check_cookie_name(limit.key->cookie, path + ".key.cookie", report_);
   }
 
+  void check_events(const RateLimit& limit, const std::string& path) {
+    if (limit.burst.is_size()) {
+      report_.error(path + ".burst",
+                    absl::StrCat("expected a number such as 200, as `rate` has no bytes, got ", limit.burst.text()));
+    } else if (limit.burst.amount() > Burst::kMaxEvents) {
+      report_.error(path + ".burst",
+                    absl::StrCat("expected a number from 1 to ", Burst::kMaxEvents, ", got ", limit.burst.text()));
+    }
+  }
+
+  // A smaller burst would be used up between two turns of the timers, so that the rate could not be reached.
+  void check_bytes(const RateLimit& limit, const std::string& path) {
+    const uint64_t least = limit.rate.per_second() / kLeastBurstPart;
+    if (limit.effective_burst() < least || limit.effective_burst() > Burst::kMaxBytes) {
+      report_.error(path + ".burst",
+                    absl::StrCat("expected from ", print_size({(least + kKiB - 1) / kKiB * kKiB}), ", 1/",
+                                 kLeastBurstPart, " of what the rate admits in a second, to ",
+                                 print_size({Burst::kMaxBytes}), ", got ", print_size({limit.effective_burst()})));
+    }
+    if (limit.delay.count() > 0) {
+      report_.error(path + ".delay", "has no effect with a rate in bytes, which wait as long as they must: remove it");
+    }
+  }
+
   void check_listener(const Listener& listener, const std::string& path) {
     check_handshakes(listener, path + ".handshake_rate_limits");
     each_limit(listener.connection_rate_limits, path + ".connection_rate_limits",
                [&](const RateLimit& limit, const std::string& place) {
+                 check_counts_events(limit, place);
                  check_no_delay(limit, place);
                  if (limit.effective_key() == RateKey{.source = true}) return;
                  report_.error(place, absl::StrCat(in_quotes(limit.name),
@@ -60,11 +88,39 @@ class RateLimitChecker {
     if (!listener.http) return;
     const std::string http_path = path + ".http";
     check_global(*listener.http, listener, http_path);
-    check_requests(listener.http->rate_limits, listener, nullptr, http_path + ".rate_limits");
+    check_level(*listener.http, listener, nullptr, http_path);
     for (size_t i = 0; i < listener.http->routes.size(); ++i) {
       const HttpRoute& route = listener.http->routes[i];
-      check_requests(route.rate_limits, listener, &route, item_path(http_path + ".routes", i) + ".rate_limits");
+      check_level(route, listener, &route, item_path(http_path + ".routes", i));
+      check_number(listener.http->response_bandwidth, route.response_bandwidth,
+                   item_path(http_path + ".routes", i) + ".response_bandwidth");
+      check_number(listener.http->request_bandwidth, route.request_bandwidth,
+                   item_path(http_path + ".routes", i) + ".request_bandwidth");
     }
+  }
+
+  // `level`: the listener's `http`, or a route.
+  template <class Level>
+  void check_level(const Level& level, const Listener& listener, const HttpRoute* route, const std::string& path) {
+    check_requests(level.rate_limits, listener, route, path + ".rate_limits", /*bytes=*/false);
+    check_requests(level.response_bandwidth, listener, route, path + ".response_bandwidth", /*bytes=*/true);
+    check_requests(level.request_bandwidth, listener, route, path + ".request_bandwidth", /*bytes=*/true);
+    check_number({}, level.response_bandwidth, path + ".response_bandwidth");
+    check_number({}, level.request_bandwidth, path + ".request_bandwidth");
+  }
+
+  void check_number(const std::vector<std::string>& above, const std::vector<std::string>& names,
+                    const std::string& path) {
+    const size_t total = above.size() + names.size();
+    if (total <= kMaxBandwidthLimits || names.empty()) return;
+    report_.error(path, absl::StrCat("expected at most ", kMaxBandwidthLimits,
+                                     " limits with those of the listener, got ", total));
+  }
+
+  void check_counts_events(const RateLimit& limit, const std::string& place) {
+    if (!limit.rate.is_bytes()) return;
+    report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                      " has a rate in bytes: name it in `response_bandwidth` or `request_bandwidth`"));
   }
 
   void check_handshakes(const Listener& listener, const std::string& path) {
@@ -72,6 +128,7 @@ class RateLimitChecker {
       report_.error(path, "needs `tls` at the listener: there are no handshakes to limit");
     }
     each_limit(listener.handshake_rate_limits, path, [&](const RateLimit& limit, const std::string& place) {
+      check_counts_events(limit, place);
       check_no_delay(limit, place);
       RateKey rest = limit.effective_key();
       rest.source = rest.sni = false;
@@ -89,8 +146,12 @@ class RateLimitChecker {
   }
 
   void check_requests(const std::vector<std::string>& names, const Listener& listener, const HttpRoute* route,
-                      const std::string& path) {
+                      const std::string& path, bool bytes) {
     each_limit(names, path, [&](const RateLimit& limit, const std::string& place) {
+      if (!bytes) check_counts_events(limit, place);
+      if (bytes && !limit.rate.is_bytes()) {
+        report_.error(place, absl::StrCat(in_quotes(limit.name), " counts no bytes: give it a rate such as 2MiB/s"));
+      }
       const RateKey key = limit.effective_key();
       if (key.sni && !listener.tls) {
         report_.error(place, absl::StrCat(in_quotes(limit.name), " counts by `sni`, which needs `tls` here"));

@@ -239,7 +239,8 @@ struct HttpRoute {
   std::optional<Rewrite> rewrite;        ///< Of the forwarded request.
   std::vector<Cidr> allow, deny;         ///< As in Http; both levels apply.
   std::vector<std::string> rate_limits;  ///< As in Http; both levels apply.
-  std::vector<RateDescriptor> rate_limit_descriptors;  ///< For Http::global_rate_limits, after those there.
+  std::vector<std::string> response_bandwidth, request_bandwidth;  ///< As in Http; both levels apply.
+  std::vector<RateDescriptor> rate_limit_descriptors;              ///< For Http::global_rate_limits, after those there.
   Priority priority = Priority::kNormal;  ///< While a worker is overloaded. `readiness` routes count as high.
   std::optional<Maintenance> maintenance;
   std::optional<Auth> auth;
@@ -362,6 +363,8 @@ struct Http {
   std::vector<Cidr> allow;               ///< Client addresses that are allowed; others get 403. Empty: all.
   std::vector<Cidr> deny;                ///< Client addresses that get 403. Checked before `allow`.
   std::vector<std::string> rate_limits;  ///< Names of rate limits, all of which must admit a request.
+  /// Names of rate limits in bytes, to which bodies are paced.
+  std::vector<std::string> response_bandwidth, request_bandwidth;
   std::optional<GlobalRateLimits> global_rate_limits;
   std::optional<Compression> compression;
   std::vector<ErrorBody> errors;  ///< The first entry with the response's status applies.

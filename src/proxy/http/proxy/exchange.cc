@@ -49,13 +49,14 @@ void Exchange::on_head(HttpStream& stream, Head&& head, bool end) {
 
 void Exchange::on_body(HttpStream& stream, Buffer&& body, bool end) {
   note_activity();
-  &stream == client_ ? request_body(std::move(body), end) : response_body(std::move(body), end);
+  if (&stream != client_) return response_body(std::move(body), end);
+  body_.paced() ? body_.pass_at_turn(std::move(body), end) : request_body(std::move(body), end);
 }
 
 void Exchange::on_trailers(HttpStream& stream, Fields&& trailers) {
   note_activity();
-  if (&stream == client_) return request_trailers(std::move(trailers));
-  response_trailers(std::move(trailers));
+  if (&stream != client_) return response_trailers(std::move(trailers));
+  body_.paced() ? body_.pass_at_turn(std::move(trailers)) : request_trailers(std::move(trailers));
 }
 
 void Exchange::on_reset(HttpStream& stream, ResetReason reason) {

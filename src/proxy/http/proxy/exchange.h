@@ -90,8 +90,12 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
                       SideCall::Caller& caller) override;
   PeerAddress local_address() const override;
   void compress_response(ContentCoding coding) override { response_.compress(coding); }
+  ChunkPointer<BodyPacer> pace_request(const Bandwidth& limits) override;
+  ChunkPointer<BodyPacer> pace_response(const Bandwidth& limits) override;
   // RequestContext
   void on_request_moved() override;
+  void on_request_turn(Buffer&& body, bool end) override { request_body(std::move(body), end); }
+  void on_request_turn(Fields&& trailers) override { request_trailers(std::move(trailers)); }
   void on_response_moved() override;
 
   // The request.
@@ -173,6 +177,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   config::Duration hedge_after() const;
   bool awaits_response() const { return upstream_ && request_ended_ && !response_.begun(); }
   bool awaits_body() const;
+  bool awaits_turn() const { return response_.awaits_turn() || body_.awaits_turn(); }
   bool awaits_client() const;
   bool awaits_hedge() const { return request_ended_ && (upstream_ || waiting_); }
   uint64_t client_progress_ms() const;

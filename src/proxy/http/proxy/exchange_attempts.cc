@@ -37,11 +37,13 @@ bool Exchange::was_lost_unseen(ResetReason reason) const {
 }
 
 // The side at fault for a reset of the endpoint's stream. While the client still owes a part of the request, the
-// endpoint may have given up on the client, so the fault cannot be known.
+// endpoint may have given up on the client, so the fault cannot be known. Nor can it if our limits of bandwidth made
+// the endpoint wait.
 Fault Exchange::fault_of_reset(ResetReason reason) const {
   if (response_.ended() || tunnel_agreed_ || was_lost_unseen(reason)) return Fault::kNone;
   const ResetRule rule = reset_rule(Side::kUpstream, reason);
-  return rule.end == HttpEnd::kUpstreamReset && awaits_body() ? Fault::kNone : rule.fault;
+  const bool waited = awaits_body() || body_.has_waited() || response_.has_waited();
+  return rule.end == HttpEnd::kUpstreamReset && waited ? Fault::kNone : rule.fault;
 }
 
 // Whether the endpoint cancelled a gRPC call at its deadline. It may notice the deadline before the timer here does:

@@ -16,7 +16,8 @@ namespace sluice {
 
 bool Exchange::can_move() const {
   if (over_ || !client_ || !upstream_ || !response_.begun() || response_.ended() || response_.cut()) return false;
-  if (!body_.empty() || body_.buffered() || body_.mirrored() || !response_.passes_through()) return false;
+  if (!body_.empty() || body_.buffered() || body_.mirrored() || body_.paced() || !response_.passes_through())
+    return false;
   if (to_->speaks_http2()) return session_->http2() && (!tunnel_ || tunnel_agreed_);
   return tunnel_agreed_ && !request_ended_ && connection_->codec().can_move();
 }
@@ -43,7 +44,7 @@ void Exchange::begin_moving() { connection_->begin_moving(); }
 
 void Exchange::stay() {
   if (!client_ || !upstream_) return;
-  client_->set_reading(!body_.paused());
+  client_->set_reading(body_.reads());
   upstream_->set_reading(!response_.paused());
   connection_->stay();
 }

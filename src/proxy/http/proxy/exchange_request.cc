@@ -20,6 +20,7 @@
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/request_rules.h"
 #include "proxy/http/proxy/upstream_connection.h"
+#include "proxy/rate_limit/body_pacer.h"
 #include "proxy/router/http_router.h"
 
 namespace sluice {
@@ -180,6 +181,9 @@ void Exchange::leave_body_at_client() {
 }
 
 PeerAddress Exchange::local_address() const { return session_->local_address(); }
+
+ChunkPointer<BodyPacer> Exchange::pace_request(const Bandwidth& limits) { return body_.pace(limits); }
+ChunkPointer<BodyPacer> Exchange::pace_response(const Bandwidth& limits) { return response_.pace(limits); }
 
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
 bool Exchange::begin_forwarding() {

@@ -271,10 +271,9 @@ void Exchange::respond(uint16_t status, std::string_view content_type, std::stri
   note_first_byte();
   client_->send_head(head, end);
   if (!end) {
-    response_.count(body.size());
     const bool configured = target_ && target_->route->respond && body.data() == target_->route->respond->body.data();
-    client_->send_body(configured ? listener_.bodies.of_config(chunks, body) : listener_.bodies.of_page(chunks, body),
-                       true);
+    response_.send_whole(configured ? listener_.bodies.of_config(chunks, body)
+                                    : listener_.bodies.of_page(chunks, body));
   }
   session_->wake();
   settle();
@@ -293,8 +292,7 @@ void Exchange::respond_with(HttpEnd why, OtherResponse&& response) {
   note_first_byte();
   client_->send_head(response.head, end);
   if (!end) {
-    response_.count(response.body.size());
-    client_->send_body(std::move(response.body), true);
+    response_.send_whole(std::move(response.body));
   }
   session_->wake();
   settle();

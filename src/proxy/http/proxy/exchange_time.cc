@@ -69,8 +69,9 @@ bool Exchange::visit_deadlines(const Visit& visit) const {
            after(Kind::kSend, waits, waits ? client_progress_ms() : now, config().send_timeout);
   };
   const auto hedge = [&] { return !to_ || after(Kind::kHedge, awaits_hedge(), times.waiting_since_ms, hedge_after()); };
-  return at(Kind::kWhole, times.whole_due_ms) && after(Kind::kIdle, !held_, times.active_ms, idle_timeout()) &&
-         response() && body() && stuck() && send() && hedge() && at(Kind::kRetry, times.retry_ms);
+  return at(Kind::kWhole, times.whole_due_ms) &&
+         after(Kind::kIdle, !held_ && !awaits_turn(), times.active_ms, idle_timeout()) && response() && body() &&
+         stuck() && send() && hedge() && at(Kind::kRetry, times.retry_ms);
 }
 
 // Arms the timer for the earliest deadline that may expire.
@@ -134,7 +135,7 @@ config::Duration Exchange::response_timeout() const {
 }
 
 bool Exchange::awaits_body() const {
-  return client_ && !request_ended_ && !body_.paused() && !tunnel_ && !response_.ended();
+  return client_ && !request_ended_ && body_.reads() && !tunnel_ && !response_.ended();
 }
 
 bool Exchange::awaits_client() const { return client_ && client_->queued() > 0 && !session_->has_queued(); }

@@ -116,10 +116,12 @@ bool needs_sni(const config::Http& http, const WorkerRateLimits& all) {
       return std::any_of(each.entries.begin(), each.entries.end(), [](const auto& entry) { return entry.sni; });
     });
   };
-  if (any(http.rate_limits) || (http.global_rate_limits && described(http.global_rate_limits->descriptors)))
-    return true;
+  const auto level = [&](const auto& each) {
+    return any(each.rate_limits) || any(each.response_bandwidth) || any(each.request_bandwidth);
+  };
+  if (level(http) || (http.global_rate_limits && described(http.global_rate_limits->descriptors))) return true;
   return std::any_of(http.routes.begin(), http.routes.end(), [&](const config::HttpRoute& route) {
-    return route.ext_authz || any(route.rate_limits) || described(route.rate_limit_descriptors);
+    return route.ext_authz || level(route) || described(route.rate_limit_descriptors);
   });
 }
 

@@ -12,11 +12,62 @@
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/mirrored_request.h"
 #include "proxy/http/proxy/request_context.h"
+#include "proxy/rate_limit/body_pacer.h"
 
 namespace sluice {
 
 RequestBody::RequestBody(RequestContext& context) : context_(context) {}
 RequestBody::~RequestBody() = default;
+
+// ---- Pacing: what the client sends waits for its turn before anything else is done with it ----
+
+ChunkPointer<BodyPacer> RequestBody::pace(const Bandwidth& limits) {
+  paced_ = true;
+  ChunkPointer<BodyPacer> made = make_in_chunk<BodyPacer>(
+      context_.pool(), context_.loop(), limits, [](void* self) { static_cast<RequestBody*>(self)->take_turn(); }, this);
+  if (!held_.empty()) made->charge(held_.size());
+  return made;
+}
+
+BodyPacer& RequestBody::pacer() const { return *context_.pacers().request; }
+bool RequestBody::awaits_turn() const { return paced_ && pacer().waits(); }
+bool RequestBody::has_waited() const { return paced_ && pacer().has_waited(); }
+bool RequestBody::reads() const { return !paused_ && (!paced_ || pacer().empty()); }
+
+void RequestBody::pass_at_turn(Buffer&& body, bool end) {
+  pacer().add(std::move(body), end);
+  pass_paced();
+}
+
+void RequestBody::pass_at_turn(Fields&& trailers) {
+  pacer().add_trailers(std::move(trailers));
+  pass_paced();
+}
+
+void RequestBody::take_turn() {
+  if (!context_.client()) return;
+  context_.note_turn();
+  pass_paced();
+}
+
+// The request may end with any piece.
+void RequestBody::pass_paced() {
+  BodyPacer& from = pacer();
+  while (context_.client() && !paused_ && from.ready()) {
+    BodyPacer::Piece piece = from.take();
+    Fields trailers = piece.end ? from.take_trailers() : Fields();
+    const bool last = piece.end && trailers.empty();
+    if (last || !piece.bytes.empty()) context_.on_request_turn(std::move(piece.bytes), last);
+    if (!trailers.empty()) context_.on_request_turn(std::move(trailers));
+  }
+  const bool read = reads();
+  if (!context_.client() || read == reading_) return;
+  reading_ = read;
+  context_.client()->set_reading(read);
+  if (!read) return;
+  context_.note_request_resumed();
+  context_.session()->wake();
+}
 
 // ---- The mirror ----
 
@@ -147,18 +198,25 @@ bool RequestBody::add_content_length() {
 
 void RequestBody::pause(bool paused) {
   paused_ = paused;
-  context_.client()->set_reading(!paused);
-  if (!paused) context_.session()->wake();
+  reading_ = reads();
+  context_.client()->set_reading(reading_);
+  if (paused) return;
+  context_.session()->wake();
+  if (paced_) pacer().call_soon();
 }
 
 void RequestBody::drop_held() {
   held_.clear();
-  if (std::exchange(paused_, false)) context_.client()->set_reading(true);
+  if (paced_) pacer().stop();
+  paused_ = paced_ = false;
+  if (!reading_) context_.client()->set_reading(true);
+  reading_ = true;
 }
 
 void RequestBody::clear() {
   held_.clear();
   kept_.clear();
+  if (paced_) pacer().stop();
 }
 
 }  // namespace sluice

@@ -12,7 +12,9 @@
 
 namespace sluice {
 
+class Bandwidth;
 class BodyBuffer;
+class BodyPacer;
 class HttpUpstream;
 class MirroredRequest;
 class RequestContext;
@@ -29,6 +31,16 @@ class RequestBody {
   /// Counts bytes that have arrived.
   void count(size_t bytes) { bytes_ += bytes; }
   uint64_t bytes() const { return bytes_; }
+
+  // Where its bandwidth is limited, all that arrives waits for its turn, and then comes back by on_request_turn().
+  ChunkPointer<BodyPacer> pace(const Bandwidth& limits);
+  bool paced() const { return paced_; }
+  /// Whether it waits for its turn.
+  bool awaits_turn() const;
+  bool has_waited() const;
+  /// Precondition: paced().
+  void pass_at_turn(Buffer&& body, bool end);
+  void pass_at_turn(Fields&& trailers);
 
   // The mirror gets a copy of all that arrives.
   void begin_mirror(HttpUpstream& to);
@@ -89,14 +101,18 @@ class RequestBody {
 
   // Whether the client is read.
   bool paused() const { return paused_; }
+  bool reads() const;
   void pause(bool paused);
   /// Pauses while the buffer is full.
   void follow_buffer();
 
-  /// Frees what it holds.
+  /// Frees what it holds, and stops what could still go on by itself.
   void clear();
 
  private:
+  BodyPacer& pacer() const;
+  void pass_paced();
+  void take_turn();
   /// How much of a body is kept until the response begins, in case the request has to be retried. The usual setting of
   /// Envoy's per_request_buffer_limit.
   static constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
@@ -108,10 +124,12 @@ class RequestBody {
   MirroredRequest* mirror_ = nullptr;
   ChunkPointer<BodyBuffer> buffer_;
   uint64_t bytes_ = 0;
-  bool lost_ = false;  // An upstream has part of the body, and no copy was kept.
-  bool collecting_ = false;
-  bool all_passed_ = false;  // All of buffer_ was passed on.
-  bool paused_ = false;
+  bool lost_ : 1 = false;  // An upstream has part of the body, and no copy was kept.
+  bool collecting_ : 1 = false;
+  bool all_passed_ : 1 = false;  // All of buffer_ was passed on.
+  bool paused_ : 1 = false;      // By pause().
+  bool reading_ : 1 = true;      // Whether the client is read.
+  bool paced_ : 1 = false;
 };
 
 }  // namespace sluice

@@ -49,11 +49,18 @@ class RequestContext : public PhaseContext {
   void note_response_queued() {
     if (client_->queued() == 0) deadlines_.response_ms = now_ms();
   }
+  /// A body that is paced goes on: waiting for its turn was no idle time.
+  void note_turn() { deadlines_.active_ms = now_ms(); }
+  /// The client is read again.
+  void note_request_resumed() { deadlines_.request_ms = now_ms(); }
   /// Makes a buffer for a body, which calls `moved(context)` when a write to its file has ended.
   ChunkPointer<BodyBuffer> make_body_buffer(uint64_t most_bytes, void (*moved)(void* context), void* context);
 
   // Called by the bodies, when they can go on without an event of a stream.
   virtual void on_request_moved() = 0;
+  /// The turn of a piece of a request's body has come, or of its trailers.
+  virtual void on_request_turn(Buffer&& body, bool end) = 0;
+  virtual void on_request_turn(Fields&& trailers) = 0;
   virtual void on_response_moved() = 0;
 
  protected:

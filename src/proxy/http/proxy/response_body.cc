@@ -11,6 +11,7 @@
 #include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/request_context.h"
 #include "proxy/http/proxy/response_compression.h"
+#include "proxy/rate_limit/body_pacer.h"
 
 namespace sluice {
 
@@ -33,6 +34,12 @@ void ResponseBody::send(Buffer&& body, bool end) {
   }
 }
 
+void ResponseBody::send_whole(Buffer&& body) {
+  if (paced_) return deliver(std::move(body), true);
+  bytes_ = body.size();
+  context_.client()->send_body(std::move(body), true);
+}
+
 void ResponseBody::send_trailers(Fields&& trailers) {
   end();
   if (!buffer_) return pass_trailers(std::move(trailers));
@@ -41,12 +48,14 @@ void ResponseBody::send_trailers(Fields&& trailers) {
 }
 
 void ResponseBody::resume() {
+  if (paced_) pass_paced();
   continue_compressing();
   if (buffer_) empty_buffer();
 }
 
 size_t ResponseBody::queued() const {
-  return context_.client()->queued() + (compression_ ? compression_->waiting.size() : 0);
+  return context_.client()->queued() + (compression_ ? compression_->waiting.size() : 0) +
+         (paced_ ? pacer().held() : 0);
 }
 
 size_t ResponseBody::pinned() const {
@@ -54,14 +63,17 @@ size_t ResponseBody::pinned() const {
 }
 
 bool ResponseBody::holds_data() const {
-  return (buffer_ && !buffer_->empty()) ||
+  return (buffer_ && !buffer_->empty()) || holds_for_turn() ||
          (compression_ && (!compression_->waiting.empty() || compression_->unflushed));
 }
 
-// Without a buffer, reading goes on once half of the mark is free.
+// Without a buffer, reading goes on once half of the mark is free, and if the body is paced, once nothing of it waits
+// for its turn.
 bool ResponseBody::must_pause() {
   if (buffer_) {
     paused_ = buffer_->full();
+  } else if (holds_for_turn() && !uses_buffer()) {
+    paused_ = true;
   } else if (paused_) {
     paused_ = queued() > context_.high_mark() / 2;
   } else {
@@ -72,6 +84,7 @@ bool ResponseBody::must_pause() {
 
 void ResponseBody::stop() {
   if (compression_) compression_->work.cancel();
+  if (paced_) pacer().stop();
 }
 
 // ---- The buffer ----
@@ -120,11 +133,7 @@ void ResponseBody::empty_buffer() {
 // ---- To the client ----
 
 void ResponseBody::pass(Buffer&& body, bool end) {
-  if (compression_) return compress(std::move(body), end);
-  bytes_ += body.size();
-  context_.note_response_queued();
-  context_.client()->send_body(std::move(body), end);
-  context_.session()->wake();
+  compression_ ? compress(std::move(body), end) : deliver(std::move(body), end);
 }
 
 void ResponseBody::pass_trailers(Fields&& trailers) {
@@ -132,8 +141,66 @@ void ResponseBody::pass_trailers(Fields&& trailers) {
     compression_->trailers = std::move(trailers);
     return compress(Buffer(), true);
   }
+  deliver_trailers(std::move(trailers));
+}
+
+void ResponseBody::deliver(Buffer&& body, bool end) {
+  if (!paced_) return send_to_client(std::move(body), end);
+  pacer().add(std::move(body), end);
+  pass_paced();
+}
+
+void ResponseBody::deliver_trailers(Fields&& trailers) {
+  if (paced_) {
+    pacer().add_trailers(std::move(trailers));
+    return pass_paced();
+  }
   context_.client()->send_trailers(trailers);
   context_.session()->wake();
+}
+
+void ResponseBody::send_to_client(Buffer&& body, bool end) {
+  bytes_ += body.size();
+  context_.note_response_queued();
+  context_.client()->send_body(std::move(body), end);
+  context_.session()->wake();
+}
+
+// ---- Pacing: what goes to the client waits for its turn ----
+
+ChunkPointer<BodyPacer> ResponseBody::pace(const Bandwidth& limits) {
+  paced_ = true;
+  return make_in_chunk<BodyPacer>(
+      context_.pool(), context_.loop(), limits, [](void* self) { static_cast<ResponseBody*>(self)->take_turn(); },
+      this);
+}
+
+BodyPacer& ResponseBody::pacer() const { return *context_.pacers().response; }
+bool ResponseBody::awaits_turn() const { return paced_ && pacer().waits(); }
+bool ResponseBody::has_waited() const { return paced_ && pacer().has_waited(); }
+bool ResponseBody::holds_for_turn() const { return paced_ && !pacer().empty(); }
+
+bool ResponseBody::client_is_full() const {
+  return context_.client()->queued() >= context_.high_mark() || holds_for_turn();
+}
+
+void ResponseBody::take_turn() {
+  if (!context_.client()) return;
+  context_.note_turn();
+  resume();
+  context_.on_response_moved();
+}
+
+void ResponseBody::pass_paced() {
+  BodyPacer& from = pacer();
+  while (context_.client()->queued() < context_.high_mark() && from.ready()) {
+    BodyPacer::Piece piece = from.take();
+    const bool trailers = piece.end && from.has_trailers();
+    if (!trailers || !piece.bytes.empty()) send_to_client(std::move(piece.bytes), piece.end && !trailers);
+    if (!trailers) continue;
+    context_.client()->send_trailers(from.take_trailers());
+    context_.session()->wake();
+  }
 }
 
 // ---- Compression: body that arrives waits for its turn, and compressed output is sent like any body ----
@@ -160,7 +227,7 @@ void ResponseBody::continue_compressing() {
 // silent for any length of time.
 void ResponseBody::compress_piece() {
   ResponseCompression& state = *compression_;
-  if (context_.client()->queued() >= context_.high_mark()) return;  // resume() continues.
+  if (client_is_full()) return;  // resume() continues.
   Buffer piece = state.waiting.split_front(std::min(state.waiting.size(), ResponseCompression::kPieceBytes));
   const bool last = state.ended && state.waiting.empty();
   const bool flush = !last && piece.empty();
@@ -178,16 +245,14 @@ void ResponseBody::compress_piece() {
 
 void ResponseBody::pass_compressed(Buffer&& out, bool end) {
   context_.listener().counters.compression_out_bytes.add(out.size());
-  bytes_ += out.size();
-  context_.note_response_queued();
-  if (end || !out.empty()) context_.client()->send_body(std::move(out), end);
+  if (end || !out.empty()) deliver(std::move(out), end);
 }
 
 void ResponseBody::end_compression(Buffer&& out) {
-  const Fields trailers = std::move(compression_->trailers);
+  Fields trailers = std::move(compression_->trailers);
   compression_.reset();
   pass_compressed(std::move(out), trailers.empty());
-  if (!trailers.empty()) context_.client()->send_trailers(trailers);
+  if (!trailers.empty()) deliver_trailers(std::move(trailers));
 }
 
 }  // namespace sluice

@@ -11,12 +11,14 @@
 
 namespace sluice {
 
+class Bandwidth;
 class BodyBuffer;
+class BodyPacer;
 class RequestContext;
 struct ResponseCompression;
 
-/// The body of a response on its way to the client, which may be compressed, and may wait in a buffer for a slow
-/// client.
+/// The body of a response on its way to the client, which may be compressed, may wait in a buffer for a slow client,
+/// and may be paced.
 class ResponseBody {
  public:
   explicit ResponseBody(RequestContext& context);
@@ -42,10 +44,16 @@ class ResponseBody {
 
   /// Compresses the body from now on.
   void compress(ContentCoding coding);
+  /// Paces the body, as it goes to the client.
+  ChunkPointer<BodyPacer> pace(const Bandwidth& limits);
+  /// Whether it waits for its turn.
+  bool awaits_turn() const;
+  /// Whether it, or a part of it that has passed, waited for its turn.
+  bool has_waited() const;
   void send(Buffer&& body, bool end);
+  /// Sends the body of a response of our own. Precondition: the response has ended.
+  void send_whole(Buffer&& body);
   void send_trailers(Fields&& trailers);
-  /// Counts a body that was sent without send().
-  void count(size_t bytes) { bytes_ = bytes; }
   /// Bytes of body sent to the client's stream.
   uint64_t bytes() const { return bytes_; }
 
@@ -56,7 +64,7 @@ class ResponseBody {
   /// The same with what a buffer holds in memory.
   size_t pinned() const;
   /// Whether it goes to the client's stream as it arrives.
-  bool passes_through() const { return !buffer_ && !compression_; }
+  bool passes_through() const { return !buffer_ && !compression_ && !paced_; }
   /// Whether data waits here that the client's stream has not got.
   bool holds_data() const;
   /// Whether the upstream's stream is paused, and whether it should be from now on.
@@ -74,6 +82,14 @@ class ResponseBody {
   void empty_buffer();
   void pass(Buffer&& body, bool end);
   void pass_trailers(Fields&& trailers);
+  BodyPacer& pacer() const;
+  bool holds_for_turn() const;
+  bool client_is_full() const;
+  void deliver(Buffer&& body, bool end);
+  void deliver_trailers(Fields&& trailers);
+  void take_turn();
+  void pass_paced();
+  void send_to_client(Buffer&& body, bool end);
   void compress(Buffer&& body, bool end);
   void continue_compressing();
   void compress_piece();
@@ -84,8 +100,9 @@ class ResponseBody {
   ChunkPointer<BodyBuffer> buffer_;                // If the client is slow: the rest of the body passes through it.
   ChunkPointer<ResponseCompression> compression_;  // Set while the response is compressed.
   uint64_t bytes_ = 0;
-  State state_ = State::kNone;
-  bool paused_ = false;
+  State state_ : 2 = State::kNone;
+  bool paused_ : 1 = false;
+  bool paced_ : 1 = false;
 };
 
 }  // namespace sluice

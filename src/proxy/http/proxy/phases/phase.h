@@ -24,6 +24,7 @@ namespace sluice {
 
 class Phase;
 class PhaseContext;
+struct BodyPacers;
 
 /// A response of another server than the upstream.
 struct OtherResponse {
@@ -67,6 +68,8 @@ struct PhaseState {
   virtual ~PhaseState() = default;
   /// The request has ended while it waited for the phase.
   virtual void stop() {}
+  /// The pacers of the bodies, if this state has them.
+  virtual BodyPacers* pacers() { return nullptr; }
   PhaseState(const PhaseState&) = delete;
   PhaseState& operator=(const PhaseState&) = delete;
 

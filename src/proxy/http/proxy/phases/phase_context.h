@@ -17,6 +17,8 @@
 
 namespace sluice {
 
+class Bandwidth;
+class BodyPacer;
 class RoutePhases;
 
 /// What a phase sees of an exchange, and the few actions that it can take.
@@ -64,6 +66,13 @@ class PhaseContext {
     return static_cast<State*>(at);
   }
 
+  /// Precondition: pace_request() or pace_response() was called.
+  BodyPacers& pacers() const {
+    for (PhaseState* at = states_.get();; at = at->next.get()) {
+      if (BodyPacers* const found = at->pacers()) return *found;
+    }
+  }
+
   /// Continues after PhaseResult::wait() with the result that the phase has by now. No effect if the request has ended
   /// in the meantime.
   virtual void resume(const PhaseResult& result) = 0;
@@ -82,6 +91,10 @@ class PhaseContext {
                               SideCall::Caller& caller) = 0;
   /// The address that the client has connected to.
   virtual PeerAddress local_address() const = 0;
+  /// Paces the body of the request, as far as it has not arrived, or that of the response. The caller keeps the pacer
+  /// in its state.
+  virtual ChunkPointer<BodyPacer> pace_request(const Bandwidth& limits) = 0;
+  virtual ChunkPointer<BodyPacer> pace_response(const Bandwidth& limits) = 0;
   /// Compresses the body of the response from now on.
   virtual void compress_response(ContentCoding coding) = 0;
 

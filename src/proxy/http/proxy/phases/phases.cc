@@ -6,8 +6,8 @@ namespace sluice {
 
 // Each in the file of its name.
 MakePhase make_cors, make_addresses, make_rate_limits, make_maintenance, make_authentication, make_claim_rate_limits,
-    make_global_rate_limits, make_forward_auth, make_ext_authz, make_redirect, make_respond, make_readiness,
-    make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer, make_request_id;
+    make_bandwidth, make_global_rate_limits, make_forward_auth, make_ext_authz, make_redirect, make_respond,
+    make_readiness, make_compression, make_rewrite, make_field_rules, make_mirror, make_buffer, make_request_id;
 
 namespace {
 
@@ -27,6 +27,7 @@ constexpr Entry kOrder[] = {
     {make_maintenance, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_authentication, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_claim_rate_limits, PhaseStep::kAdmit, PhaseStep::kResponseFields},  // The claims are known by then.
+    {make_bandwidth, PhaseStep::kAdmit, PhaseStep::kNone},
     // These come last, as they may take long. What no authorizer has to judge is refused before.
     {make_global_rate_limits, PhaseStep::kAdmit, PhaseStep::kResponseFields},
     {make_forward_auth, PhaseStep::kAdmit, PhaseStep::kNone},

@@ -15,6 +15,7 @@
 #include "net/timer_wheel.h"
 #include "proxy/http/proxy/phases/phase.h"
 #include "proxy/http/proxy/phases/phase_context.h"
+#include "proxy/http/proxy/phases/rate_key_place.h"
 #include "proxy/rate_limit/rate_limiter.h"
 
 namespace sluice {
@@ -90,20 +91,9 @@ class RateLimitsPhase final : public Phase {
   uint64_t wait_ns_ = 0;
 };
 
-std::string claim_header_of(const config::HttpRoute* route, std::string_view claim) {
-  if (!route || !route->auth || !route->auth->jwt) return "";
-  const auto& claims = route->auth->jwt->claims;
-  const auto found = std::find_if(claims.begin(), claims.end(), [&](const auto& each) { return each.claim == claim; });
-  return found == claims.end() ? "" : found->header.text();
-}
-
 RateLimitsPhase::Limit limit_of_route(const PhaseSetup& setup, WorkerRateLimit limit) {
   const config::RateLimit& config = limit.limiter->config();
-  const config::HttpRoute* const route = setup.route();
-  RateKeyPlace place;
-  place.route = rate_key_of_route(RateSecret::of_process(), setup.listener, route ? route->name : "",
-                                  setup.target ? setup.target->index : UINT32_MAX);
-  place.claim_header = claim_header_of(route, limit.limiter->key().jwt_claim);
+  RateKeyPlace place = place_of_route(setup, limit.limiter->key());
   // The quota of a window as long as an empty bucket takes to fill.
   const uint64_t burst = config.effective_burst();
   const uint64_t window_ms = burst * config::milliseconds(config.rate.period()) / config.rate.events();
@@ -114,12 +104,8 @@ RateLimitsPhase::Limit limit_of_route(const PhaseSetup& setup, WorkerRateLimit l
 
 std::unique_ptr<Phase> make_limits(const PhaseSetup& setup, bool by_claim) {
   if (!setup.rate_limits) return nullptr;
-  std::vector<std::string> names = setup.http->rate_limits;
-  if (setup.route()) {
-    for (const std::string& name : setup.route()->rate_limits) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  }
+  const config::HttpRoute* const route = setup.route();
+  const std::vector<std::string> names = names_of_both(setup.http->rate_limits, route ? &route->rate_limits : nullptr);
   std::vector<RateLimitsPhase::Limit> limits;
   for (WorkerRateLimit& limit : rate_limits_named(*setup.rate_limits, names)) {
     if (limit.limiter->key().jwt_claim.empty() == by_claim) continue;
