@@ -1,0 +1,77 @@
+"""Nothing in the tree makes a build depend on when or where it runs; and tools/check-reproducible finds where two files differ."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/reproducible.d"))
+from difference import differences
+
+
+class SourceTest(unittest.TestCase):
+
+    def test_no_time_of_the_build(self):
+        for folder in ("src", "include", "cmake"):
+            for path in (ROOT / folder).rglob("*"):
+                if path.suffix in (".h", ".cc", ".cmake", ".in", ".txt"):
+                    found = re.search(r"__DATE__|__TIME(STAMP)?__|string\(TIMESTAMP|site_name\(", path.read_text(encoding="utf-8"))
+                    self.assertIsNone(found, f"{path}: {found and found[0]} differs in each build")
+
+
+class DifferenceTest(unittest.TestCase):
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+
+    def compile(self, name, text):
+        source = self.folder / "x.c"
+        source.write_text(f'const char text[] = "{text}"; int number = 1;', encoding="utf-8")
+        subprocess.run(["cc", "-c", "-o", self.folder / name, source], check=True, cwd=self.folder)
+        return self.folder / name
+
+    def package(self, name, text, permissions=0o644):
+        root = self.folder / f"root-{name}"
+        (root / "DEBIAN").mkdir(parents=True)
+        (root / "DEBIAN/control").write_text("Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@localhost>\nDescription: x\n",
+                                             encoding="utf-8")
+        (root / "file").write_text(text, encoding="utf-8")
+        (root / "file").chmod(permissions)
+        subprocess.run(["dpkg-deb", "-b", root, self.folder / name], check=True, capture_output=True)
+        return self.folder / name
+
+    def test_same(self):
+        self.assertEqual(differences(self.compile("a.o", "text"), self.compile("b.o", "text")), [])
+
+    def test_programs(self):
+        lines = "\n".join(differences(self.compile("a.o", "/home/one/x.c"), self.compile("b.o", "/home/two/x.c")))
+        self.assertIn("section .rodata: 14 and 14 bytes", lines)
+        self.assertNotIn("section .data", lines)
+        self.assertIn("only in first, .rodata: /home/one/x.c", lines)
+        self.assertIn("only in second, .rodata: /home/two/x.c", lines)
+
+    def test_archives(self):
+        for folder, text in (("a", "one text"), ("b", "two texts")):
+            (self.folder / folder).mkdir()
+            self.compile(f"{folder}/x.o", text)
+            subprocess.run(["ar", "qcD", f"{folder}.a", f"{folder}/x.o"], check=True, cwd=self.folder)
+        lines = "\n".join(differences(self.folder / "a.a", self.folder / "b.a"))
+        self.assertIn("x.o differs", lines)
+        self.assertIn("one text", lines)
+
+    def test_packages(self):
+        first = self.package("a.deb", "text")
+        lines = "\n".join(differences(first, self.package("b.deb", "other")))
+        self.assertIn("data/file differs", lines)
+        lines = "\n".join(differences(first, self.package("c.deb", "text", 0o600)))
+        self.assertIn("data.list differs", lines)
+        self.assertIn("-rw-------", lines)
+
+
+if __name__ == "__main__":
+    unittest.main()
