@@ -31,6 +31,11 @@ class Reproducible(unittest.TestCase):
             with self.subTest(folder):
                 self.assert_no_folder(folder)
 
+    def test_no_folder_of_another_build(self):
+        """ccache shares objects between folders."""
+        found = re.search(rb"(?<![\w./-])/[\x21-\x7e]+/(build/[a-z]+|\.deps|_deps|src/(net|pool|proxy|alts_like))(?![\w-])", self.content)
+        self.assertIsNone(found, found and found[0])
+
     def test_sources_are_named_from_the_root(self):
         """Otherwise the test above would not see what is compressed, or not there."""
         if subprocess.run(["readelf", "-SW", SLUICE], capture_output=True, text=True, check=True).stdout.count(".debug_line"):
