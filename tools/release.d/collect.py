@@ -1,5 +1,5 @@
 """The files of a release."""
-import gzip, json, os, re, shutil, subprocess, tempfile
+import gzip, json, re, shutil, subprocess, tempfile
 from pathlib import Path
 
 from components import Failure, collect as components_of, output_of
@@ -38,4 +38,3 @@ def package(root, version, file, folder):
         if product.version != version: raise Failure(f'{file}: its program says {product.version}, not {version}')
         for bill, document in zip(bills, (spdx.document(product), cyclonedx.document(product))):
             (folder / bill.name).write_text(json.dumps(document, indent=1) + '\n', encoding='utf-8')
-    for path in folder.iterdir(): os.chmod(path, 0o644)

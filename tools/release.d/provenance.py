@@ -9,8 +9,9 @@ BUILD_TYPE = 'urn:sluice:tools-release:v1'             # docs/operating/supply-c
 def now(): return datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ')
 
 
-def statement(root, version, commit, folder, options, started, built_here):
+def statement(root, version, commit, folder, options, started):
     """The text of the statement. All files of the folder are its subjects."""
+    built_here = not options.package
     subjects = [{'name': path.name, 'digest': {'sha256': hashlib.sha256(path.read_bytes()).hexdigest()}}
                 for path in sorted(folder.iterdir())]
     reference = 'HEAD' if options.draft else f'refs/tags/v{version}'

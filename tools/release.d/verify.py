@@ -28,10 +28,11 @@ def folder(where, public_key):
     if done.returncode: raise Refused(f'{where / SUMS}: not signed by {public_key}: {(done.stderr or done.stdout).strip()}')
     listed = (where / SUMS).read_text(encoding='utf-8')
     present = checksums(where)
-    for line in sorted(set(listed.splitlines()) ^ set(present.splitlines())):
-        name = line.split('  ', 1)[-1]
-        raise Refused(f'{where / name}: ' + ('not the file that was signed' if name in present and name in listed
-                                             else 'missing' if name in listed else f'not in {SUMS}'))
+    if listed != present:
+        signed, found = (dict(reversed(line.split('  ', 1)) for line in text.splitlines()) for text in (listed, present))
+        name = min(name for name in signed.keys() | found.keys() if signed.get(name) != found.get(name))
+        raise Refused(f'{where / name}: ' + ('missing' if name not in found else f'not in {SUMS}' if name not in signed
+                                             else 'not the file that was signed'))
     envelopes = sorted(where.glob('*.intoto.jsonl'))
     if len(envelopes) != 1: raise Refused(f'{where}: has {len(envelopes)} files *.intoto.jsonl, expected one')
     statement = opened(envelopes[0], public_key)
