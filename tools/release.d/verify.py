@@ -30,7 +30,7 @@ def folder(where, public_key):
     present = checksums(where)
     if listed != present:
         signed, found = (dict(reversed(line.split('  ', 1)) for line in text.splitlines()) for text in (listed, present))
-        name = min(name for name in signed.keys() | found.keys() if signed.get(name) != found.get(name))
+        name = min((name for name in signed.keys() | found.keys() if signed.get(name) != found.get(name)), default=SUMS)
         raise Refused(f'{where / name}: ' + ('missing' if name not in found else f'not in {SUMS}' if name not in signed
                                              else 'not the file that was signed'))
     envelopes = sorted(where.glob('*.intoto.jsonl'))
