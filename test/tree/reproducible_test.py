@@ -1,5 +1,6 @@
 """Nothing in the tree makes a build depend on when or where it runs; and tools/check-reproducible finds where two files differ."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -71,6 +72,25 @@ class DifferenceTest(unittest.TestCase):
         lines = "\n".join(differences(first, self.package("c.deb", "text", 0o600)))
         self.assertIn("data.list differs", lines)
         self.assertIn("-rw-------", lines)
+
+    def test_packages_depend_on_their_files_only(self):
+        """Times, owners, the size of folders and what cpack says of it are not in the package."""
+        packages = [self.package("a.deb", "text"), self.package("b.deb", "text"), self.package("c.deb", "other")]
+        control = self.folder / "root-b.deb/DEBIAN/control"
+        control.write_text(control.read_text(encoding="utf-8") + "Installed-Size: 7\n", encoding="utf-8")
+        (self.folder / "root-b.deb/file").touch()
+        subprocess.run(["dpkg-deb", "-b", self.folder / "root-b.deb", packages[1]], check=True, capture_output=True)
+        control = self.folder / "root-a.deb/DEBIAN/control"
+        control.write_text(control.read_text(encoding="utf-8") + "Installed-Size: 9\n", encoding="utf-8")
+        subprocess.run(["dpkg-deb", "-b", self.folder / "root-a.deb", packages[0]], check=True, capture_output=True)
+        self.assertNotEqual(differences(packages[0], packages[1]), [])
+        subprocess.run([ROOT / "tools/package.d/finish", *packages], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+        self.assertEqual(differences(packages[0], packages[1]), [])
+        self.assertNotEqual(differences(packages[0], packages[2]), [])
+        shown = subprocess.run(["dpkg-deb", "-I", packages[0]], capture_output=True, text=True, check=True).stdout
+        self.assertIn("Installed-Size: 1\n", shown)
+        listed = subprocess.run(["dpkg-deb", "-c", packages[0]], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"})
+        self.assertIn("root/root         4 2023-11-14 22:13 ./file", listed.stdout)
 
 
 if __name__ == "__main__":
