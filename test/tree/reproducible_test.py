@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,68 @@ class DifferenceTest(unittest.TestCase):
         self.assertIn("Installed-Size: 1\n", shown)
         listed = subprocess.run(["dpkg-deb", "-c", packages[0]], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"})
         self.assertIn("root/root         4 2023-11-14 22:13 ./file", listed.stdout)
+
+
+PACKAGE = r"""#!/bin/sh
+set -e
+out=build/package
+mkdir -p $out/package $out/root/DEBIAN
+printf 'Package: sluice\nVersion: 1\nArchitecture: all\nMaintainer: x <x@localhost>\nDescription: x\n' >$out/root/DEBIAN/control
+printf 'the program %s' "$(eval "echo $LEAK")" >$out/sluice
+ar qcD $out/libsluice_iobuf.a tools/package
+cp $out/sluice $out/root/program
+chmod -R u=rwX,go=rX $out/root
+find $out/root -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group -b $out/root $out/package/sluice_1_all.deb
+"""
+
+
+class CommandTest(unittest.TestCase):
+    """tools/check-reproducible, in a tree whose build is a small script."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.tree = pathlib.Path(directory.name, "tree")
+        (self.tree / "tools").mkdir(parents=True)
+        shutil.copy2(ROOT / "tools/check-reproducible", self.tree / "tools")
+        shutil.copytree(ROOT / "tools/reproducible.d", self.tree / "tools/reproducible.d")
+        for name, text in (("tools/package", PACKAGE), ("bin/cmake", "#!/bin/sh\n"), ("CMakeLists.txt", "")):
+            (self.tree / name).parent.mkdir(exist_ok=True)
+            (self.tree / name).write_text(text, encoding="utf-8")
+            (self.tree / name).chmod(0o755)
+
+    def run_tool(self, *arguments, code=0, leak=""):
+        environment = {**os.environ, "PATH": f"{self.tree}/bin:{os.environ['PATH']}", "LEAK": leak, "SOURCE_DATE_EPOCH": "1700000000",
+                       "GIT_CEILING_DIRECTORIES": str(self.tree.parent)}
+        done = subprocess.run([self.tree / "tools/check-reproducible", *arguments], capture_output=True, text=True, check=False,
+                              env=environment)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_same(self):
+        text = self.run_tool()
+        self.assertIn("reproducible: the same bytes", text)
+        hashes = [line.split()[0] for line in text.splitlines()[:6]]
+        self.assertEqual(hashes[0::2], hashes[1::2])
+        self.assertEqual(len(set(hashes)), 3)
+
+    def test_what_may_differ_does(self):
+        for leak in ("$PWD", "$HOME", "$TZ", "$(umask)", "$CCACHE_DISABLE"):
+            with self.subTest(leak):
+                text = self.run_tool("--quick", code=1, leak=leak)
+                self.assertIn("reproducible: DIFFERENT bytes", text)
+                self.assertIn("data/program differs", text)
+
+    def test_with_a_package(self):
+        self.run_tool("--with", self.tree / "none.deb", code=2)
+        subprocess.run(["tools/package"], cwd=self.tree, check=True, capture_output=True,
+                       env={**os.environ, "LEAK": "", "SOURCE_DATE_EPOCH": "1700000000"})
+        package = self.tree / "build/package/package/sluice_1_all.deb"
+        self.assertIn("the same bytes", self.run_tool("--with", package))
+        self.assertIn("DIFFERENT", self.run_tool("--with", package, code=1, leak="x"))
+        package = package.rename(package.with_name("sluice_2_all.deb"))
+        self.assertIn("is it of this version and Debian?", self.run_tool("--with", package, code=2))
 
 
 if __name__ == "__main__":
