@@ -13,6 +13,7 @@ if(DEFINED ENV{SLUICE_DEPS_DIR})
 endif()
 set(SLUICE_DEPS_DIR "${deps_default}" CACHE PATH "The folder that tools/deps fills")
 include("${SLUICE_DEPS_DIR}/deps.cmake" OPTIONAL)
+include("${CMAKE_CURRENT_LIST_DIR}/Reproducible.cmake") # For the dependencies, too.
 
 set(pins "${PROJECT_SOURCE_DIR}/tools/deps.d/sources")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${pins}")

@@ -61,13 +61,14 @@ def linked(root):
     for row in rows:
         if not row or row[1] != 'program' or row[3] != 'release': continue
         library, _, version, _, url, sha256, _ = row
-        owner, tag = re.fullmatch(r'https://github\.com/([^/]+/[^/]+)/.*?([^/]+?)(?:\.tar\.gz|/[^/]+\.tar\.gz)', url).groups()
+        owner, tag = re.fullmatch(r'https://github\.com/([^/]+/[^/]+)/(?:archive/refs/tags|releases/download)/(.+)', url).groups()
+        tag = tag.removesuffix('.tar.gz') if '/archive/' in url else tag.partition('/')[0]
         origin = f'the archive {url}'
         built = deps / f'{library}-{version}' / '.sluice-deps'
         if built.exists():                             # Not from the project's own archive.
             way, package, sha256 = built.read_text(encoding='utf-8').split()[3:6]
             origin = f'the {way} {package}'
-        yield Component(library, version, f'pkg:github/{owner}@{tag}', True, LICENSES.get(library, ''), sha256, origin,
+        yield Component(library, version, f'pkg:github/{owner}@{escaped(tag)}', True, LICENSES.get(library, ''), sha256, origin,
                         f'https://github.com/{owner}')
 
 

@@ -23,8 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::filesystem::path kCommandLine =
-    std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/command-line.md";
+const std::filesystem::path kCommandLine = SLUICE_SOURCE_DIR "/docs/reference/command-line.md";
 
 TEST(CommandTable, IsConsistent) {
   std::set<std::string_view> names;

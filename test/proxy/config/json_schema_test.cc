@@ -22,8 +22,7 @@
 namespace sluice::config {
 namespace {
 
-const std::filesystem::path kDocument =
-    std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/sluice.schema.json";
+const std::filesystem::path kDocument = SLUICE_SOURCE_DIR "/docs/reference/sluice.schema.json";
 
 // Of the alternatives for a value, the one of this type.
 YAML::Node of_type(const YAML::Node& schema, std::string_view type) {

@@ -19,7 +19,7 @@
 namespace sluice::config {
 namespace {
 
-const std::filesystem::path kDocuments = std::filesystem::path(__FILE__).parent_path() / "../../../docs";
+const std::filesystem::path kDocuments = SLUICE_SOURCE_DIR "/docs";
 const std::filesystem::path kDocument = kDocuments / "reference/configuration.md";
 constexpr std::string_view kBegin = "<!-- keys: begin -->\n";
 constexpr std::string_view kEnd = "<!-- keys: end -->\n";
