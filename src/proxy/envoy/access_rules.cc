@@ -189,6 +189,7 @@ bool AccessRules::read_rbac(const Message& filter) {
 std::vector<PathSet> AccessRules::zones() const {
   std::vector<PathSet> all;
   for (const Rule& rule : rules_) {
+    if (kind_ == Kind::kDeny && !rule.others) continue;
     const bool known = std::find(all.begin(), all.end(), rule.path) != all.end();
     if (!known && rule.path.kind != PathSet::Kind::kAll) all.push_back(rule.path);
   }
@@ -207,23 +208,53 @@ std::vector<const AccessRules::Rule*> AccessRules::rules_for(const PathSet& zone
   return all;
 }
 
-void AccessRules::add_denied(MappedRoute route, const std::vector<const Rule*>& rules,
-                             std::vector<MappedRoute>& to) const {
+// Rules of the form "all but".
+void AccessRules::add_denied(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to) {
   for (const Rule* const rule : rules) {
-    if (!rule->ranges.empty()) add_ranges(route.out, "deny", rule->ranges);
-    if (!rule->peers.empty()) {
-      MappedRoute named = route;
-      narrow_peers(named.conditions, rule->peers);
-      if (!rule->others) deny_all(named.out);
-      to.push_back(std::move(named));
-    }
-    if (rule->all || rule->others) deny_all(route.out);
+    if (!rule->others) continue;
+    MappedRoute named = route;
+    narrow_peers(named.conditions, rule->peers);
+    to.push_back(std::move(named));
+    deny_all(route.out);
   }
   to.push_back(std::move(route));
 }
 
+// Other rules that deny: routes before all others, which respond as Envoy does.
+void AccessRules::put_refusals(std::vector<MappedRoute>& routes) const {
+  std::vector<MappedRoute> made;
+  const auto add_refusal = [&](const Rule& rule, std::vector<std::string> sources, std::vector<std::string> peers) {
+    MappedRoute refusal;
+    refusal.conditions.path = rule.path;
+    refusal.conditions.sources = std::move(sources);
+    refusal.conditions.peers = std::move(peers);
+    Node& respond = map_at(refusal.out, "respond");
+    put(respond, "status", "403");
+    put(respond, "body", "RBAC: access denied");
+    put(respond, "content_type", "text/plain");
+    made.push_back(std::move(refusal));
+  };
+  for (const Rule& rule : rules_) {
+    if (rule.others) continue;
+    if (rule.all) {
+      add_refusal(rule, {}, {});
+      continue;
+    }
+    if (!rule.ranges.empty()) add_refusal(rule, rule.ranges, {});
+    if (!rule.peers.empty()) add_refusal(rule, {}, rule.peers);
+  }
+  for (MappedRoute& route : routes) {
+    const bool taken = std::any_of(made.begin(), made.end(), [&](const MappedRoute& before) {
+      return before.conditions.is_path_only() &&
+             overlap_of(route.conditions.path, before.conditions.path) == Overlap::kAll;
+    });
+    if (!taken) made.push_back(std::move(route));
+  }
+  routes = std::move(made);
+}
+
 void AccessRules::add_allowed(MappedRoute route, const std::vector<const Rule*>& rules,
-                              std::vector<MappedRoute>& to) const {
+                              std::vector<MappedRoute>& to) {
   std::vector<std::string> ranges, peers;
   bool all = false;
   for (const Rule* const rule : rules) {
@@ -249,12 +280,10 @@ void AccessRules::add(MappedRoute route, const PathSet& zone, std::vector<Mapped
   to.push_back(std::move(route));
 }
 
-bool AccessRules::apply(std::vector<MappedRoute>& routes) const {
-  if (rules_.empty()) return true;
-  std::vector<MappedRoute> made;
+bool AccessRules::split(const std::vector<MappedRoute>& routes, std::vector<MappedRoute>& made) const {
   const std::vector<PathSet> all = zones();
-  for (MappedRoute& route : routes) {
-    // Two filters that look at names, or two lists of those who are allowed.
+  for (const MappedRoute& route : routes) {
+    // Two filters that look at names, two that ask for a password or token, or two lists of those who are allowed.
     if (kind_ != Kind::kJwt && !route.conditions.peers.empty()) return false;
     if (kind_ == Kind::kJwt && route.out.find("auth") != nullptr) return false;
     if (kind_ == Kind::kAllow && route.out.find("allow") != nullptr) return false;
@@ -269,9 +298,20 @@ bool AccessRules::apply(std::vector<MappedRoute>& routes) const {
       add(std::move(part), zone, made);
       if (done) break;
     }
-    if (!done) add(std::move(route), PathSet{}, made);
+    if (!done) add(route, PathSet{}, made);
   }
-  routes = std::move(made);
+  return true;
+}
+
+bool AccessRules::apply(std::vector<MappedRoute>& routes) const {
+  if (rules_.empty()) return true;
+  const bool only_some = std::any_of(rules_.begin(), rules_.end(), [](const Rule& rule) { return rule.others; });
+  if (kind_ != Kind::kDeny || only_some) {
+    std::vector<MappedRoute> made;
+    if (!split(routes, made)) return false;
+    routes = std::move(made);
+  }
+  if (kind_ == Kind::kDeny) put_refusals(routes);
   return true;
 }
 

@@ -39,8 +39,10 @@ class AccessRules {
   std::vector<PathSet> zones() const;
   std::vector<const Rule*> rules_for(const PathSet& zone) const;
   void add(MappedRoute route, const PathSet& zone, std::vector<MappedRoute>& to) const;
-  void add_denied(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to) const;
-  void add_allowed(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to) const;
+  static void add_denied(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to);
+  void put_refusals(std::vector<MappedRoute>& routes) const;
+  bool split(const std::vector<MappedRoute>& routes, std::vector<MappedRoute>& made) const;
+  static void add_allowed(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to);
 
   Kind kind_ = Kind::kJwt;
   std::vector<Rule> rules_;

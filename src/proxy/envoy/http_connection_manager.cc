@@ -54,7 +54,13 @@ class ManagerMapper {
   void map_client() {
     const uint64_t hops = std::min<uint64_t>(manager_.number("xff_num_trusted_hops").value_or(0), 31);
     const bool remote = manager_.flag("use_remote_address");
-    if (!remote || manager_.flag("skip_xff_append")) put(http_, "forwarded_for", "off");
+    if (!remote || manager_.flag("skip_xff_append")) {
+      put(http_, "forwarded_for", "off");
+      Node scheme = map_node();  // Which Envoy adds in any case.
+      put(scheme, "name", "x-forwarded-proto");
+      put(scheme, "set", "%{scheme}");
+      list_at(http_, "request_headers").items.push_back(std::move(scheme));
+    }
     // Without use_remote_address Envoy believes the last entry of the field.
     const uint64_t trusted = remote ? hops : hops + 1;
     if (trusted > 0) put(http_, "trusted_hops", absl::StrCat(trusted));

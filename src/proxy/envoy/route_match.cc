@@ -126,6 +126,32 @@ bool is_prefix_of_all(const PathSet& rule, const PathSet& route) {
   return same || route.text.starts_with(rule.text + "/");
 }
 
+// What all paths of an expression begin with, as far as that is plain to see.
+std::string literal_beginning(std::string_view regex) {
+  if (absl::StrContains(regex, '|') || absl::StrContains(regex, "(?") || absl::StrContains(regex, "\\")) return "";
+  std::string out;
+  for (const char c : regex) {
+    if (std::string_view("*?{").find(c) != std::string_view::npos && !out.empty()) out.pop_back();
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '/' && c != '-' && c != '_') break;
+    out += c;
+  }
+  return out;
+}
+
+// For a route that is an expression, or does not look at the case of letters.
+Overlap overlap_by_beginning(const PathSet& route, const PathSet& rule) {
+  if (rule.kind == Kind::kRegex) return Overlap::kUnknown;
+  const bool regex = route.kind == Kind::kRegex;
+  const std::string begin = regex ? literal_beginning(route.text) : route.text;
+  const bool any_case = route.any_case || rule.any_case;
+  const std::string a = any_case ? absl::AsciiStrToLower(begin) : begin;
+  const std::string b = any_case ? absl::AsciiStrToLower(rule.text) : rule.text;
+  const bool below =
+      rule.kind == Kind::kBytes ? a.starts_with(b) : rule.kind == Kind::kSegments && a.starts_with(b + "/");
+  if (below && (!any_case || rule.any_case)) return Overlap::kAll;
+  return a.starts_with(b) || b.starts_with(a) ? Overlap::kUnknown : Overlap::kNone;
+}
+
 }  // namespace
 
 bool PathSet::fits(std::string_view path) const {
@@ -174,6 +200,7 @@ Node RouteConditions::match_node(const std::vector<std::string>& hosts) const {
   }
   if (!paths.keys.empty()) put(out, "path", std::move(paths));
   put_words(out, "method", methods);
+  put_words(out, "source", sources);
   put_words(out, "peer", peers);
   if (!headers.items.empty()) put(out, "headers", headers);
   if (!query.items.empty()) put(out, "query", query);

@@ -38,11 +38,14 @@ struct RouteConditions {
   PathSet path;
   std::vector<std::string> methods;
   std::vector<std::string> peers;
+  std::vector<std::string> sources;  ///< Ranges of addresses.
   config::Node headers = list_node();
   config::Node query = list_node();
 
   /// Whether only the path decides.
-  bool is_path_only() const { return methods.empty() && peers.empty() && headers.items.empty() && query.items.empty(); }
+  bool is_path_only() const {
+    return methods.empty() && peers.empty() && sources.empty() && headers.items.empty() && query.items.empty();
+  }
   /// `match`, with these hosts; a map without keys if everything fits.
   config::Node match_node(const std::vector<std::string>& hosts) const;
 };
