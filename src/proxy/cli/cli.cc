@@ -16,6 +16,7 @@
 #include "proxy/cli/command_table.h"
 #include "proxy/cli/completion.h"
 #include "proxy/cli/control_command.h"
+#include "proxy/cli/convert_command.h"
 #include "proxy/cli/explain_command.h"
 #include "proxy/cli/failure.h"
 #include "proxy/cli/help_page.h"
@@ -185,6 +186,7 @@ constexpr Handler kHandlers[] = {
     {"admin", [](const Arguments& arguments) { return admin_command(arguments); }},
     {"top", [](const Arguments& arguments) { return top_command(arguments); }},
     {"explain", [](const Arguments& arguments) { return explain_command(arguments); }},
+    {"convert", [](const Arguments& arguments) { return convert_command(arguments); }},
     {"schema", [](const Arguments&) { return print(config::json_schema()); }},
     {"completion", completion},
     {"manual", [](const Arguments&) { return print(manual_page()); }},

@@ -229,6 +229,33 @@ std::vector<Command> make_commands() {
       .max_words = 2,
   });
   commands.push_back({
+      .name = "convert",
+      .summary = "converts a configuration of another proxy",
+      .usage = {"--from envoy FILE... [--output FILE] [--strict]"},
+      .text = "Prints the configuration of Sluice that does the same, and on standard error what has no counterpart: "
+              "`refused`, where "
+              "something that the files demand is missing, or `ignored`, where the result works without it. Several "
+              "files are taken "
+              "together, as where listeners, routes, clusters and endpoints are in files of their own, or a page of "
+              "Envoy's /config_dump. "
+              "See docs/guides/from-envoy.md.",
+      .options =
+          {{.name = "--from", .value = "PROXY", .text = "Whose configuration it is: envoy.", .choices = {"envoy"}},
+           {.name = "--output",
+            .value = "FILE",
+            .text = "Where the result goes; default: standard output.",
+            .is_file = true},
+           {.name = "--strict", .text = "Print no configuration if something was refused."}},
+      .exit_codes =
+          {kExitCodes,
+           {{"0", "All is converted, but perhaps for what is `ignored`."},
+            {"1",
+             "A file cannot be read, or the result is no valid configuration, or with --strict something was refused."},
+            {"2", "The command line is wrong."},
+            {"3", "The configuration is printed, but something was refused."}}},
+      .max_words = 64,
+  });
+  commands.push_back({
       .name = "schema",
       .summary = "prints the JSON schema of the configuration, for editors",
       .usage = {""},

@@ -144,11 +144,11 @@ class TreeBuilder : public YAML::EventHandler {
                     absl::StrCat("with the value that this alias (*name) copies, the configuration is larger than ",
                                  kMaxYamlBytes >> 20, " MiB")};
     }
-    if (extent.depth > kMaxYamlDepth) {
+    if (extent.depth > budget_.depth) {
       throw Refused{mark_of(mark, file_),
                     absl::StrCat("with the value that this alias (*name) copies, the file is nested more "
                                  "than ",
-                                 kMaxYamlDepth, " deep")};
+                                 budget_.depth, " deep")};
     }
     budget_.nodes -= extent.nodes - 1;  // add() counts the node itself
     budget_.bytes -= extent.bytes;
@@ -164,7 +164,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.mark = mark_of(mark, file_);
     node.text = value;
     const bool is_key = !open_.empty() && next_in(open_.back()).is_key;
-    if (!is_key) expand(node);
+    if (!is_key && budget_.has_variables) expand(node);
     add(std::move(node));
   }
 
@@ -239,8 +239,8 @@ class TreeBuilder : public YAML::EventHandler {
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     check_tag(mark, tag);
     remember(anchor);
-    if (open_.size() == kMaxYamlDepth) {
-      throw Refused{mark_of(mark, file_), absl::StrCat("nested more than ", kMaxYamlDepth, " deep")};
+    if (open_.size() == budget_.depth) {
+      throw Refused{mark_of(mark, file_), absl::StrCat("nested more than ", budget_.depth, " deep")};
     }
     Node node;
     node.kind = kind;

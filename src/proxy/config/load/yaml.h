@@ -37,10 +37,12 @@ inline constexpr size_t kMaxYamlBytes = size_t{4} << 20;
 inline constexpr size_t kMaxYamlDepth = 16;
 inline constexpr size_t kMaxYamlNodes = size_t{1} << 19;
 
-/// What the files of a configuration may still have, together.
+/// What the files of a configuration may still have, together, and what they may use.
 struct YamlBudget {
   size_t bytes = kMaxYamlBytes;  ///< Of the files, of copied texts, and of the values of variables.
   size_t nodes = kMaxYamlNodes;  ///< Keys and values.
+  size_t depth = kMaxYamlDepth;  ///< Containers inside each other.
+  bool has_variables = true;     ///< Whether `${NAME}` in a value stands for a variable.
 };
 
 /// Parses `text`, one YAML document and the file of this number in `report`, into `root`. What it has is taken from

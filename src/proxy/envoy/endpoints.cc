@@ -1,0 +1,104 @@
+#include "proxy/envoy/endpoints.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/config/model/address.h"
+#include "proxy/envoy/values.h"
+
+namespace sluice::envoy {
+namespace {
+
+using config::Node;
+
+constexpr uint64_t kMaxEndpointWeight = 1000;
+constexpr uint64_t kMaxPriority = 15;
+
+struct MappedEndpoint {
+  std::string address;
+  std::string host_name;
+  uint64_t weight = 1;
+  uint64_t priority = 0;
+};
+
+bool is_out_of_use(const std::string& health) {
+  return health == "UNHEALTHY" || health == "DRAINING" || health == "TIMEOUT";
+}
+
+void add_endpoint(const Message& entry, uint64_t priority, bool by_name, std::vector<MappedEndpoint>& all) {
+  if (const std::string health = entry.text("health_status"); is_out_of_use(health)) {
+    entry.ignore("health_status", absl::StrCat("the endpoint is left out: it is ", health));
+    return;
+  }
+  const Message endpoint = entry.sub("endpoint");
+  MappedEndpoint made{.address = address_text(endpoint, "address"), .priority = priority};
+  if (made.address.empty()) return;
+  if (!config::Address::parse(made.address).ok()) {
+    if (!by_name) {
+      endpoint.refuse("address", absl::StrCat(config::in_quotes(made.address),
+                                              " is a name: names need a cluster of type STRICT_DNS or LOGICAL_DNS"));
+      return;
+    }
+    made.host_name = made.address.substr(0, made.address.rfind(':'));
+  }
+  if (const std::string name = endpoint.text("hostname"); !name.empty()) made.host_name = name;
+  made.weight = std::max<uint64_t>(entry.number("load_balancing_weight").value_or(1), 1);
+  all.push_back(std::move(made));
+}
+
+// Envoy's weights have 32 bits.
+void scale_weights(std::vector<MappedEndpoint>& all) {
+  uint64_t most = 1;
+  for (const MappedEndpoint& each : all) most = std::max(most, each.weight);
+  if (most <= kMaxEndpointWeight) return;
+  for (MappedEndpoint& each : all) each.weight = std::max<uint64_t>(each.weight * kMaxEndpointWeight / most, 1);
+}
+
+Node endpoint_node(const MappedEndpoint& endpoint) {
+  if (endpoint.weight == 1 && endpoint.priority == 0) return scalar_node(endpoint.address);
+  Node out = map_node();
+  put(out, "address", endpoint.address);
+  if (endpoint.weight != 1) put(out, "weight", absl::StrCat(endpoint.weight));
+  if (endpoint.priority != 0) put(out, "priority", absl::StrCat(endpoint.priority));
+  return out;
+}
+
+// The same weight for all is none.
+void drop_equal_weights(std::vector<MappedEndpoint>& all) {
+  const auto same = [&](const MappedEndpoint& each) { return each.weight == all.front().weight; };
+  if (!std::all_of(all.begin(), all.end(), same)) return;
+  for (MappedEndpoint& each : all) each.weight = 1;
+}
+
+}  // namespace
+
+void map_endpoints(const Message& assignment, bool by_name, MappedUpstream& upstream) {
+  std::vector<MappedEndpoint> all;
+  for (const Message& locality : assignment.subs("endpoints")) {
+    uint64_t priority = locality.number("priority").value_or(0);
+    if (priority > kMaxPriority) {
+      locality.ignore("priority", absl::StrCat("the highest is ", kMaxPriority));
+      priority = kMaxPriority;
+    }
+    for (const Message& entry : locality.subs("lb_endpoints")) add_endpoint(entry, priority, by_name, all);
+  }
+  scale_weights(all);
+  if (!all.empty()) drop_equal_weights(all);
+  Node endpoints = list_node();
+  for (const MappedEndpoint& each : all) endpoints.items.push_back(endpoint_node(each));
+  upstream.endpoints = all.size();
+  upstream.is_usable = !all.empty();
+  if (all.size() == 1) upstream.host_name = all.front().host_name;
+  if (!all.empty()) put(upstream.out, "endpoints", std::move(endpoints));
+  if (const auto factor = assignment.sub("policy").number("overprovisioning_factor"); factor && *factor > 0) {
+    const auto share = static_cast<uint64_t>(std::lround(10000.0 / static_cast<double>(*factor)));
+    put(upstream.out, "failover_below", absl::StrCat(std::clamp<uint64_t>(share, 1, 100)));
+  }
+}
+
+}  // namespace sluice::envoy

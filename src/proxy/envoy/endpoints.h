@@ -1,0 +1,12 @@
+// ClusterLoadAssignments of Envoy's as endpoints of an upstream.
+#pragma once
+
+#include "proxy/envoy/mapping_state.h"
+#include "proxy/envoy/message.h"
+
+namespace sluice::envoy {
+
+/// Puts the endpoints of `assignment` into `upstream`. `by_name`: host names are possible.
+void map_endpoints(const Message& assignment, bool by_name, MappedUpstream& upstream);
+
+}  // namespace sluice::envoy

@@ -1,0 +1,252 @@
+#include "proxy/envoy/http_filters.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/envoy/values.h"
+
+namespace sluice::envoy {
+namespace {
+
+using config::Node;
+
+// Filters that keep requests out: without them more would get in.
+bool is_guard(std::string_view type) {
+  constexpr std::string_view kGuards[] = {".rbac.",   ".jwt_authn.",    ".ext_authz.", ".basic_auth.",
+                                          ".oauth2.", ".api_key_auth.", ".csrf.",      ".ext_proc.",
+                                          ".wasm.",   ".lua.",          ".golang."};
+  return std::any_of(std::begin(kGuards), std::end(kGuards),
+                     [&](std::string_view word) { return absl::StrContains(type, word); });
+}
+
+// `N/s`, `N/m` or `N/h`; empty if the rate is none of these.
+std::string rate_of(uint64_t tokens, std::chrono::milliseconds interval) {
+  if (interval.count() <= 0 || tokens == 0) return "";
+  constexpr std::pair<int64_t, std::string_view> kUnits[] = {{1000, "s"}, {60000, "m"}, {3600000, "h"}};
+  for (const auto& [ms, unit] : kUnits) {
+    const uint64_t scaled = tokens * static_cast<uint64_t>(ms);
+    const auto length = static_cast<uint64_t>(interval.count());
+    if (scaled % length == 0) return absl::StrCat(scaled / length, "/", unit);
+  }
+  return "";
+}
+
+bool is_off(const Message& message, std::string_view field) { return percent_of(message, field).value_or(0) == 0; }
+
+}  // namespace
+
+HttpFilters::HttpFilters(const Message& manager, MappingState& state) : state_(state) {
+  for (const Message& entry : manager.subs("http_filters")) read(entry);
+}
+
+void HttpFilters::lock(const Message& entry, std::string_view why) {
+  entry.refuse(
+      "typed_config",
+      absl::StrCat(why, ": the listener refuses all requests, by its `deny`, until there is something in its place"));
+  is_locked_ = true;
+}
+
+void HttpFilters::read(const Message& entry) {
+  const std::string type = entry.any_type("typed_config");
+  if (entry.flag("disabled")) {
+    return entry.ignore("disabled", "the filter is left out, also where a route enables it");
+  }
+  const Message filter = entry.any("typed_config");
+  if (!filter) {
+    const std::string name = type.empty() ? entry.text("name") : type;
+    const std::string why = absl::StrCat("there is no counterpart of ", config::in_quotes(name));
+    if (entry.flag("is_optional")) return entry.ignore("typed_config", why);
+    return is_guard(type.empty() ? absl::StrCat(entry.text("name"), ".") : type) ? lock(entry, why)
+                                                                                 : entry.refuse("typed_config", why);
+  }
+  if (type.ends_with(".Cors")) {
+    has_cors_ = true;
+  } else if (type.ends_with(".Compressor")) {
+    read_compressor(filter);
+  } else if (type.ends_with(".Buffer")) {
+    buffered_ = filter.text("max_request_bytes");
+    if (!buffered_.empty()) put(http_, "max_body", buffered_);
+  } else if (type.ends_with(".HealthCheck")) {
+    read_health_check(filter);
+  } else if (type.ends_with(".RateLimit")) {
+    read_service(filter);
+  } else if (type.ends_with(".LocalRateLimit")) {
+    local_limit_ = filter;
+  } else if (!type.ends_with(".Router") && !read_guard(filter)) {
+    lock(entry, absl::StrCat(config::in_quotes(type), " cannot be mapped"));
+  }
+}
+
+bool HttpFilters::read_guard(const Message& filter) {
+  const std::string_view type = filter.type();
+  AccessRules rules;
+  if (type.ends_with(".JwtAuthentication")) {
+    if (!rules.read_jwt(filter)) return false;
+    rules_.push_back(std::move(rules));
+    return true;
+  }
+  if (type.ends_with(".RBAC")) {
+    if (!rules.read_rbac(filter)) return false;
+    rules_.push_back(std::move(rules));
+    return true;
+  }
+  if (type.ends_with(".BasicAuth")) {
+    read_basic(filter);
+    return !basic_.keys.empty();
+  }
+  if (type.ends_with(".ExtAuthz")) {
+    read_authorizer(filter);
+    return !authorizer_.keys.empty();
+  }
+  return false;
+}
+
+void HttpFilters::read_basic(const Message& filter) {
+  if (const std::string file = file_of(filter, "users"); !file.empty())
+    put(map_at(basic_, "basic"), "users_file", file);
+}
+
+std::string HttpFilters::grpc_upstream(const Message& service) {
+  const Message grpc = service.sub("envoy_grpc");
+  if (!grpc) return "";
+  const std::string cluster = grpc.text("cluster_name");
+  MappedUpstream* const upstream = state_.find_upstream(cluster);
+  if (upstream == nullptr || !upstream->is_usable) {
+    grpc.refuse("cluster_name", absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints"));
+    return "";
+  }
+  const Node* const protocol = upstream->out.find("protocol");
+  if (protocol == nullptr || protocol->text != "http2") {
+    grpc.refuse("cluster_name", absl::StrCat("the cluster ", config::in_quotes(cluster), " does not speak HTTP/2"));
+    return "";
+  }
+  upstream->is_for_http = true;
+  return upstream->name;
+}
+
+void HttpFilters::read_authorizer(const Message& filter) {
+  const Message service = filter.sub("grpc_service");
+  for (const std::string_view field :
+       {"with_request_body", "filter_enabled", "filter_enabled_metadata", "disallowed_headers"}) {
+    if (filter.has(field)) return;  // The table refuses it.
+  }
+  const std::string to = service ? grpc_upstream(service) : "";
+  if (to.empty()) return;
+  put(authorizer_, "to", to);
+  put_duration(authorizer_, "timeout", service, "timeout");
+  if (filter.flag("failure_mode_allow")) put(authorizer_, "on_failure", "allow");
+}
+
+void HttpFilters::read_service(const Message& filter) {
+  const Message service = filter.sub("rate_limit_service").sub("grpc_service");
+  const std::string to = service ? grpc_upstream(service) : "";
+  if (to.empty()) return filter.refuse("rate_limit_service", "it cannot be used: requests are not counted by it");
+  Node made = map_node();
+  put(made, "to", to);
+  put(made, "domain", filter.text("domain"));
+  put_duration(made, "timeout", filter, "timeout");
+  if (filter.flag("failure_mode_deny")) put(made, "on_failure", "refuse");
+  put(http_, "global_rate_limits", std::move(made));
+}
+
+void HttpFilters::read_compressor(const Message& filter) {
+  const std::string type = filter.sub("compressor_library").any_type("typed_config");
+  filter.sub("compressor_library").any("typed_config");
+  const std::string_view coding = absl::StrContains(type, ".brotli.") ? "br"
+                                  : absl::StrContains(type, ".zstd.") ? "zstd"
+                                                                      : "gzip";
+  const Message common = filter.sub("response_direction_config").sub("common_config");
+  const Message& sizes = common && common.has("min_content_length") ? common : filter;
+  const auto least = sizes.number(common && common.has("min_content_length") ? "min_content_length" : "content_length");
+  std::vector<std::string> types = common.texts("content_type");
+  if (types.empty()) types = filter.texts("content_type");
+  Node& made = map_at(http_, "compression");
+  list_at(made, "codings").items.push_back(scalar_node(coding));
+  put(made, "min_size", absl::StrCat(least.value_or(30)));
+  if (!types.empty()) put(made, "types", list_node(types));
+}
+
+void HttpFilters::read_health_check(const Message& filter) {
+  if (filter.flag("pass_through_mode")) {
+    return filter.refuse("pass_through_mode",
+                         "health checks go to the upstream like any request, also while this process drains");
+  }
+  for (const Message& header : filter.subs("headers")) {
+    std::string path = header.text("exact_match");
+    if (const Message matcher = header.sub("string_match"); matcher && matcher.has("exact"))
+      path = matcher.text("exact");
+    if (header.text("name") == ":path" && canonical_path_text(path) == path) {
+      readiness_paths_.push_back(path);
+    } else {
+      header.refuse("", "a health check has one exact `:path`");
+    }
+  }
+}
+
+// ---- Routes ----
+
+void HttpFilters::put_local_limit(const Message& limit, MappedRoute& route) const {
+  const Message bucket = limit.sub("token_bucket");
+  if (!bucket) return;
+  if (is_off(limit, "filter_enabled"))
+    return limit.ignore("filter_enabled", "it is off: without a share none of the requests is counted");
+  const uint64_t most = bucket.number("max_tokens").value_or(0);
+  const uint64_t each = bucket.number("tokens_per_fill").value_or(1);
+  const std::string rate = rate_of(each, bucket.duration("fill_interval").value_or(std::chrono::seconds(0)));
+  if (rate.empty() || most == 0 || most > 1000000) {
+    return bucket.refuse(
+        "", "expected a whole number of requests in a second, a minute or an hour, and a burst of up to 1000000");
+  }
+  Node made = map_node();
+  const std::string prefix = limit.text("stat_prefix");
+  const std::string name = state_.limit_names.new_name(prefix.empty() ? "local" : prefix);
+  put(made, "name", name);
+  put(map_at(made, "key"), "route", "true");
+  put(made, "rate", rate);
+  put(made, "burst", absl::StrCat(most));
+  if (const auto status = limit.sub("status").number("code"); status && *status >= 400)
+    put(made, "status", absl::StrCat(*status));
+  if (is_off(limit, "filter_enforced")) put(made, "dry_run", "true");
+  state_.rate_limits.items.push_back(std::move(made));
+  put(route.out, "rate_limits", name);
+}
+
+void HttpFilters::read_overrides(const Message& route, const RouteSurroundings& around, MappedRoute& made) const {
+  Message cors, limit = local_limit_;
+  bool authorize = true;
+  for (const Message* const level : {&around.virtual_host, &route}) {
+    for (const auto& [name, options] : level->any_map("typed_per_filter_config")) {
+      if (options.type().ends_with(".CorsPolicy")) cors = options;
+      if (options.type().ends_with(".LocalRateLimit")) limit = options;
+      if (options.type().ends_with(".ExtAuthzPerRoute")) authorize = !options.flag("disabled");
+    }
+    const Node* const map = level->find("typed_per_filter_config");
+    for (size_t i = 0; map != nullptr && i < map->items.size(); ++i) {
+      const std::string type = map->items[i].kind == Node::Kind::kMap ? type_of_any(map->items[i]) : "";
+      const bool unknown = find_message_rule(type) == nullptr;
+      if (unknown && is_guard(type)) deny_all(made.out);  // A finding says that it is unknown.
+    }
+  }
+  if (const Message own = around.virtual_host.sub("cors"); own && !cors) cors = own;
+  if (const Message own = route.sub("route").sub("cors")) cors = own;
+  if (cors && has_cors_) {
+    Node policy = cors_node(cors);
+    if (!policy.keys.empty()) put(made.out, "cors", std::move(policy));
+  }
+  if (authorize && !authorizer_.keys.empty()) put(made.out, "ext_authz", authorizer_);
+  if (limit && local_limit_) put_local_limit(limit, made);
+  if (!basic_.keys.empty()) put(made.out, "auth", basic_);
+  if (!buffered_.empty() && made.forwards()) put(map_at(made.out, "buffer"), "requests", buffered_);
+}
+
+bool HttpFilters::apply(std::vector<MappedRoute>& routes) {
+  bool all = true;
+  for (const AccessRules& rules : rules_) all = rules.apply(routes) && all;
+  return all;
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,425 @@
+#include "proxy/envoy/listeners.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "proxy/common/suggestions.h"
+#include "proxy/config/model/host_pattern.h"
+#include "proxy/envoy/access_logs.h"
+#include "proxy/envoy/http_connection_manager.h"
+#include "proxy/envoy/tls.h"
+
+namespace sluice::envoy {
+namespace {
+
+using config::Node;
+
+// A filter chain: who gets it, and what it is.
+struct Chain {
+  Message message;
+  bool is_default = false;
+  std::vector<std::string> names;  // SNI; empty: all.
+  std::vector<std::string> alpn;
+  Message proxy;  // An HttpConnectionManager or a TcpProxy.
+  Message tls;    // A DownstreamTlsContext, or nothing.
+  uint64_t max_connections = 0;
+
+  bool is_http() const { return proxy.type().ends_with(".HttpConnectionManager"); }
+};
+
+size_t specificity(const Chain& chain) {
+  size_t least = SIZE_MAX;
+  for (const std::string& name : chain.names)
+    least = std::min(least, name.starts_with('*') ? name.size() : SIZE_MAX - 1);
+  return chain.names.empty() ? 0 : least;
+}
+
+class ListenerMapper {
+ public:
+  ListenerMapper(const Message& listener, std::string name, MappingState& state)
+      : listener_(listener), state_(state), is_weaker_(false) {
+    put(out_, "name", name);
+  }
+
+  // Returns nothing, with a finding, if the listener has to be left out.
+  std::optional<Node> map() {
+    if (!map_addresses() || !read_chains()) return std::nullopt;
+    map_options();
+    if (!map_listener_filters()) return std::nullopt;
+    const bool made = chains_.front().is_http() ? map_http() : map_tcp();
+    return made ? std::optional<Node>(std::move(out_)) : std::nullopt;
+  }
+
+ private:
+  bool refuse(std::string_view field, std::string_view message) {
+    listener_.refuse(field, absl::StrCat(message, ": the listener is left out"));
+    return false;
+  }
+
+  bool map_addresses() {
+    std::vector<std::string> all;
+    if (std::string address = address_text(listener_, "address"); !address.empty()) all.push_back(std::move(address));
+    for (const Message& more : listener_.subs("additional_addresses")) {
+      if (std::string address = address_text(more, "address"); !address.empty()) all.push_back(std::move(address));
+    }
+    if (all.empty()) return refuse("address", "there is no address");
+    if (!listener_.flag("bind_to_port", true)) return refuse("bind_to_port", "it has no socket of its own");
+    put_words(out_, "address", all);
+    return true;
+  }
+
+  void map_options() {
+    put_number(out_, "backlog", listener_, "tcp_backlog_size", 1, 65535);
+    uint64_t most = 0;
+    for (const Chain& chain : chains_) most = std::max(most, chain.max_connections);
+    if (most > 0) put(out_, "max_connections", absl::StrCat(most));
+  }
+
+  // ---- Filter chains ----
+
+  bool read_match(const Message& message, Chain& chain) {
+    const Message match = message.sub("filter_chain_match");
+    if (!match) return true;
+    for (const std::string_view field :
+         {"destination_port", "prefix_ranges", "address_suffix", "direct_source_prefix_ranges", "source_type",
+          "source_prefix_ranges", "source_ports"}) {
+      if (match.has(field)) return false;  // The table refuses it.
+    }
+    for (const std::string& name : match.texts("server_names")) {
+      const std::string lower = absl::AsciiStrToLower(name);
+      if (!config::HostPattern::parse(lower).ok()) {
+        match.refuse("server_names", absl::StrCat("there is no counterpart of ", config::in_quotes(name)));
+        continue;
+      }
+      if (lower.starts_with('*')) {
+        match.ignore("server_names", absl::StrCat("the star of ", config::in_quotes(name), " is one label here"));
+      }
+      chain.names.push_back(lower);
+    }
+    if (match.has("server_names") && chain.names.empty()) return false;
+    chain.alpn = match.texts("application_protocols");
+    return true;
+  }
+
+  bool read_tls(const Message& message, Chain& chain) {
+    const Message socket = message.sub("transport_socket");
+    if (!socket) return true;
+    const Message options = socket.any("typed_config");
+    if (options.type().ends_with(".DownstreamTlsContext")) {
+      chain.tls = options;
+      return true;
+    }
+    if (options.type().ends_with(".RawBuffer") || socket.text("name") == "envoy.transport_sockets.raw_buffer")
+      return true;
+    socket.refuse("typed_config",
+                  absl::StrCat("there is no counterpart of ", config::in_quotes(socket.any_type("typed_config"))));
+    return false;
+  }
+
+  bool read_filters(const Message& message, Chain& chain) {
+    for (const Message& filter : message.subs("filters")) {
+      const Message options = filter.any("typed_config");
+      const std::string_view type = options.type();
+      if (type.ends_with(".ConnectionLimit")) {
+        chain.max_connections = options.number("max_connections").value_or(0);
+      } else if (type.ends_with(".HttpConnectionManager") || type.ends_with(".TcpProxy")) {
+        chain.proxy = options;
+      } else {
+        filter.refuse("typed_config",
+                      absl::StrCat("there is no counterpart of ", config::in_quotes(filter.any_type("typed_config"))));
+        return false;
+      }
+    }
+    return static_cast<bool>(chain.proxy);
+  }
+
+  void read_chain(const Message& message, bool is_default) {
+    Chain chain{.message = message, .is_default = is_default};
+    if (read_match(message, chain) && read_tls(message, chain) && read_filters(message, chain)) {
+      chains_.push_back(std::move(chain));
+    } else {
+      message.refuse("", "the filter chain is left out");
+    }
+  }
+
+  bool read_chains() {
+    for (const Message& message : listener_.subs("filter_chains")) read_chain(message, false);
+    if (const Message message = listener_.sub("default_filter_chain")) read_chain(message, true);
+    if (chains_.empty()) return refuse("filter_chains", "there is none that can be mapped");
+    std::stable_sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) {
+      return a.is_default != b.is_default ? b.is_default : specificity(a) > specificity(b);
+    });
+    for (const Chain& chain : chains_) {
+      if (chain.is_http() != chains_.front().is_http() || !chain.tls != !chains_.front().tls) {
+        return refuse("filter_chains", "all must have TLS or none, and all must be for HTTP or none");
+      }
+    }
+    return true;
+  }
+
+  bool map_listener_filters() {
+    for (const Message& filter : listener_.subs("listener_filters")) {
+      const std::string type = filter.any_type("typed_config");
+      const std::string name = type.empty() ? filter.text("name") : type;
+      const Message options = filter.any("typed_config");
+      if (options.type().ends_with(".ProxyProtocol") || name == "envoy.filters.listener.proxy_protocol") {
+        map_proxy_protocol(options);
+      } else if (!options && !name.ends_with("_inspector")) {
+        filter.refuse("typed_config", absl::StrCat("there is no counterpart of ", config::in_quotes(name)));
+      }
+    }
+    return true;
+  }
+
+  void map_proxy_protocol(const Message& options) {
+    Node made = map_node();
+    const bool optional = options.flag("allow_requests_without_proxy_protocol");
+    put(made, "accept", optional ? "optional" : "required");
+    if (optional) {
+      put(made, "trusted", list_node({"0.0.0.0/0", "::/0"}));
+      options.ignore("allow_requests_without_proxy_protocol",
+                     "any client can say that it has another address, as in Envoy: narrow `trusted`");
+    }
+    put_duration(made, "timeout", listener_, "listener_filters_timeout");
+    put(out_, "proxy_protocol", std::move(made));
+  }
+
+  // ---- TCP ----
+
+  bool map_tcp() {
+    if (chains_.front().tls && !map_tls(chains_, false)) return false;
+    const Chain& first = chains_.front();
+    const bool plain = chains_.size() == 1 && first.names.empty() && first.alpn.empty();
+    Node tcp = map_node(), routes = list_node();
+    for (const Chain& chain : chains_) {
+      const std::string forward = tcp_target(chain.proxy);
+      if (forward.empty()) continue;
+      if (plain) {
+        put(tcp, "forward", forward);
+        break;
+      }
+      Node route = map_node(), match = map_node();
+      put_words(match, "sni", chain.names);
+      put_words(match, "alpn", chain.alpn);
+      const bool all = match.keys.empty();
+      if (!all) put(route, "match", std::move(match));
+      put(route, "forward", forward);
+      routes.items.push_back(std::move(route));
+      if (all) break;
+    }
+    if (!plain && routes.items.empty()) return refuse("filter_chains", "no cluster can be used");
+    if (plain && tcp.keys.empty()) return refuse("filter_chains", "the cluster cannot be used");
+    if (!plain) put(tcp, "routes", std::move(routes));
+    put_duration(tcp, "idle_timeout", first.proxy, "idle_timeout");
+    put_duration(tcp, "max_duration", first.proxy, "max_downstream_connection_duration");
+    put_duration(tcp, "inspect_timeout", listener_, "listener_filters_timeout");
+    if (plain || tcp.find("inspect_timeout") == nullptr || tcp.find("inspect_timeout")->text == "0")
+      drop(tcp, "inspect_timeout");
+    put_buffer(tcp);
+    put_access_log(first.proxy, tcp);
+    report_differences("idle_timeout");
+    put(out_, "tcp", std::move(tcp));
+    return true;
+  }
+
+  static void drop(Node& map, std::string_view key) {
+    for (size_t i = 0; i < map.keys.size(); ++i) {
+      if (map.keys[i].text != key) continue;
+      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+  }
+
+  std::string tcp_target(const Message& proxy) {
+    const std::string cluster = proxy.text("cluster");
+    MappedUpstream* const upstream = state_.find_upstream(cluster);
+    if (upstream == nullptr || !upstream->is_usable) {
+      proxy.refuse("cluster", absl::StrCat("there is no cluster ", config::in_quotes(cluster),
+                                           " with endpoints: its connections are closed"));
+      return "";
+    }
+    if (const auto attempts = proxy.number("max_connect_attempts")) {
+      put(upstream->out, "connect_attempts", absl::StrCat(std::clamp<uint64_t>(*attempts, 1, 100)));
+    }
+    return upstream->name;
+  }
+
+  void put_buffer(Node& to) {
+    put_number(to, "buffer_high", listener_, "per_connection_buffer_limit_bytes", 4096, 1U << 30);
+  }
+
+  // Options of all chains must be the same, since a listener has them once.
+  void report_differences(std::string_view field) {
+    for (const Chain& chain : chains_) {
+      if (chain.proxy.text(field) != chains_.front().proxy.text(field)) {
+        chain.proxy.refuse(field, "a listener has one value for all filter chains: that of the first is used");
+      }
+    }
+  }
+
+  // ---- TLS ----
+
+  // Merges the contexts of the chains: certificates are chosen by the names in them.
+  bool map_tls(const std::vector<Chain>& chains, bool http) {
+    std::optional<Node> all;
+    // The certificate of the chain for all other names is the default.
+    std::vector<const Chain*> order;
+    for (const Chain& chain : chains) order.push_back(&chain);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
+    for (const Chain* const chain : order) {
+      std::optional<ListenerTls> tls = listener_tls(chain->tls, http, state_);
+      if (!tls) continue;
+      is_weaker_ = is_weaker_ || tls->is_weaker;
+      put_duration(tls->out, "handshake_timeout", chain->message, "transport_socket_connect_timeout");
+      if (!all) {
+        all = std::move(tls->out);
+        continue;
+      }
+      merge_tls(*chain, tls->out, *all);
+    }
+    if (!all) return refuse("filter_chains", "there is no certificate");
+    if (is_weaker_ && !http) return refuse("filter_chains", "clients could get in that must not");
+    put(out_, "tls", *std::move(all));
+    return true;
+  }
+
+  void merge_tls(const Chain& chain, const Node& tls, Node& all) {
+    Node rest = tls, known = all;
+    drop(rest, "certificates");
+    drop(known, "certificates");
+    if (!same_value(rest, known)) {
+      chain.message.refuse(
+          "transport_socket",
+          "a listener has one `tls` for all filter chains, but for certificates: that of another chain is used");
+      // A chain that demands more of its clients than the listener does would be open.
+      is_weaker_ = is_weaker_ || (rest.find("client_ca") != nullptr && known.find("client_ca") == nullptr);
+    }
+    for (const Node& certificate : tls.find("certificates")->items) {
+      std::vector<Node>& list = list_at(all, "certificates").items;
+      const auto same = [&](const Node& each) { return same_value(each, certificate); };
+      if (std::none_of(list.begin(), list.end(), same)) list.push_back(certificate);
+    }
+  }
+
+  // ---- HTTP ----
+
+  static void limit_to_names(const std::vector<std::string>& names, std::vector<HostRoutes>& lists) {
+    if (names.empty()) return;
+    for (HostRoutes& list : lists) {
+      if (list.hosts.empty()) {
+        list.hosts = names;
+        continue;
+      }
+      std::vector<std::string> kept;
+      for (const std::string& host : list.hosts) {
+        for (const std::string& name : names) {
+          if (name == host || host_covers(name, host)) {
+            kept.push_back(host);
+          } else if (host_covers(host, name)) {
+            kept.push_back(name);
+          }
+        }
+      }
+      std::sort(kept.begin(), kept.end());
+      kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+      list.hosts = std::move(kept);
+    }
+    std::erase_if(lists, [](const HostRoutes& list) { return list.hosts.empty(); });
+  }
+
+  void check_chain_choice() {
+    if (chains_.size() == 1 && chains_.front().names.empty()) return;
+    for (const Chain& chain : chains_) {
+      if (!chain.alpn.empty())
+        chain.message.ignore("filter_chain_match.application_protocols", "HTTP/1.1 and HTTP/2 have the same routes");
+    }
+    listener_.ignore("filter_chains",
+                     "requests are told apart by their host, not by the server name of TLS; clients with other server "
+                     "names get the first certificate");
+  }
+
+  bool map_http() {
+    const bool has_tls = static_cast<bool>(chains_.front().tls);
+    if (has_tls && !map_tls(chains_, true)) return false;
+    std::vector<HostRoutes> lists;
+    std::optional<MappedManager> first;
+    for (const Chain& chain : chains_) {
+      MappedManager manager = map_manager(chain.proxy, has_tls, state_);
+      limit_to_names(chain.names, manager.lists);
+      if (!chain.names.empty() && (manager.lists.empty() || !covers_all(manager.lists, chain.names))) {
+        manager.lists.push_back({.hosts = chain.names, .routes = {}});  // Of other hosts: closed below.
+      }
+      std::move(manager.lists.begin(), manager.lists.end(), std::back_inserter(lists));
+      is_weaker_ = is_weaker_ || manager.is_locked;
+      if (!first) {
+        first = std::move(manager);
+      } else if (!same_value(first->http, manager.http)) {
+        chain.proxy.refuse("", "a listener has one set of options for all filter chains: that of the first is used");
+      }
+    }
+    check_chain_choice();
+    close_host_routes(lists);
+    std::erase_if(lists, [](const HostRoutes& list) { return list.routes.empty(); });
+    Node http = map_node();
+    Node routes = route_list_node(lists, first->readiness_paths);
+    if (routes.items.empty()) put(map_at(routes.items.emplace_back(map_node()), "respond"), "status", "404");
+    if (is_weaker_) put(http, "deny", list_node({"0.0.0.0/0", "::/0"}));
+    for (size_t i = 0; i < first->http.keys.size(); ++i) put(http, first->http.keys[i].text, first->http.items[i]);
+    put_buffer(http);
+    put(http, "routes", std::move(routes));
+    put_codec(first->codec);
+    put(out_, "http", std::move(http));
+    return true;
+  }
+
+  static bool covers_all(const std::vector<HostRoutes>& lists, const std::vector<std::string>& names) {
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      return std::any_of(lists.begin(), lists.end(), [&](const HostRoutes& list) {
+        return list.is_closed() && std::find(list.hosts.begin(), list.hosts.end(), name) != list.hosts.end();
+      });
+    });
+  }
+
+  void put_codec(const std::string& codec) {
+    if (codec.empty()) return;
+    if (out_.find("tls") != nullptr) {
+      put(map_at(out_, "tls"), "alpn", list_node({codec == "HTTP1" ? "http/1.1" : "h2"}));
+    } else {
+      chains_.front().proxy.ignore("codec_type", "without TLS clients may use HTTP/1.1 and HTTP/2");
+    }
+  }
+
+  const Message& listener_;
+  MappingState& state_;
+  std::vector<Chain> chains_;
+  Node out_ = map_node();
+  bool is_weaker_;
+};
+
+}  // namespace
+
+Node map_listeners(MappingState& state) {
+  static const MessageRule* const rule = find_message_rule("envoy.config.listener.v3.Listener");
+  Node all = list_node();
+  NameTable names;
+  for (size_t i = 0; i < state.resources.listeners.size(); ++i) {
+    const Node& node = *state.resources.listeners[i];
+    Subject subject{state.findings, "listener", ""};
+    const Node* const named = node.kind == Node::Kind::kMap ? node.find("name") : nullptr;
+    subject.name = named != nullptr && !named->text.empty() ? named->text : absl::StrCat("listener-", i);
+    const Message listener(node, *rule, subject, "");
+    if (!listener) continue;
+    std::optional<Node> made = ListenerMapper(listener, names.new_name(subject.name), state).map();
+    if (made) all.items.push_back(*std::move(made));
+  }
+  return all;
+}
+
+}  // namespace sluice::envoy

@@ -1,0 +1,19 @@
+// Envoy's v3 resources as a configuration of Sluice.
+#pragma once
+
+#include <string>
+
+#include "proxy/envoy/finding.h"
+#include "proxy/envoy/resource_set.h"
+
+namespace sluice::envoy {
+
+/// Maps all resources. Returns the configuration as YAML, which load_text() accepts unless a resource has a value that
+/// Sluice refuses (a finding of load_text() then says which). Whatever is not taken over is in `findings`. Where a
+/// filter that keeps requests out cannot be mapped, its listener refuses all requests.
+///
+/// Text, not a model, since operators keep it, and since it takes the same way through the checks as one that they
+/// write.
+std::string map_resources(const ResourceSet& resources, Findings& findings);
+
+}  // namespace sluice::envoy

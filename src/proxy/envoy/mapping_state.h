@@ -1,0 +1,41 @@
+// What the parts of the mapping share.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "proxy/config/load/yaml.h"
+#include "proxy/envoy/finding.h"
+#include "proxy/envoy/resource_set.h"
+#include "proxy/envoy/values.h"
+#include "proxy/envoy/yaml_writer.h"
+
+namespace sluice::envoy {
+
+/// An upstream of the result: a cluster of Envoy's.
+struct MappedUpstream {
+  std::string name;
+  config::Node out = map_node();
+  std::string host_name;  ///< The name of its only endpoint; empty if it has no name, or several.
+  size_t endpoints = 0;
+  bool is_usable = false;  ///< Whether it has endpoints.
+  bool is_hashed = false;  ///< Whether it is balanced by a hash.
+  bool is_for_http = false;
+};
+
+struct MappingState {
+  const ResourceSet& resources;
+  Findings& findings;
+  std::map<std::string, MappedUpstream, std::less<>> upstreams;  ///< By the name of the cluster.
+  NameTable limit_names;
+  config::Node rate_limits = list_node();
+
+  MappedUpstream* find_upstream(std::string_view cluster) {
+    const auto found = upstreams.find(cluster);
+    return found == upstreams.end() ? nullptr : &found->second;
+  }
+};
+
+}  // namespace sluice::envoy

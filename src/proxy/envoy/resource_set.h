@@ -1,0 +1,32 @@
+// The resources that files, or a control plane, give.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "proxy/config/load/yaml.h"
+#include "proxy/envoy/finding.h"
+
+namespace sluice::envoy {
+
+/// Resources by kind, in the form of proto3 JSON. Refers to the trees that they are in.
+struct ResourceSet {
+  std::vector<const config::Node*> listeners;   ///< envoy.config.listener.v3.Listener
+  std::vector<const config::Node*> routes;      ///< envoy.config.route.v3.RouteConfiguration
+  std::vector<const config::Node*> clusters;    ///< envoy.config.cluster.v3.Cluster
+  std::vector<const config::Node*> endpoints;   ///< envoy.config.endpoint.v3.ClusterLoadAssignment
+  std::vector<const config::Node*> secrets;     ///< envoy.extensions.transport_sockets.tls.v3.Secret
+  std::vector<const config::Node*> bootstraps;  ///< envoy.config.bootstrap.v3.Bootstrap
+
+  /// Adds what a document has: a Bootstrap, a DiscoveryResponse (`resources`), one resource with its `@type`, or what
+  /// Envoy's admin page /config_dump returns. Returns false, with a finding, if it is nothing of these.
+  bool add_document(const config::Node& document, Findings& findings);
+  /// Adds one resource of the full name `type`. Returns false if it is of no kind that the mapping reads.
+  bool add(std::string_view type, const config::Node& resource);
+
+  /// The resource whose field `name_field` is `name`, or nullptr.
+  static const config::Node* find(const std::vector<const config::Node*>& list, std::string_view name_field,
+                                  std::string_view name);
+};
+
+}  // namespace sluice::envoy

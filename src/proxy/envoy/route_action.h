@@ -1,0 +1,43 @@
+// What Envoy's routes do with a request.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proxy/envoy/mapping_state.h"
+#include "proxy/envoy/message.h"
+#include "proxy/envoy/route_match.h"
+
+namespace sluice::envoy {
+
+/// A route of the result, without its hosts.
+struct MappedRoute {
+  std::string name;
+  RouteConditions conditions;
+  config::Node out = map_node();  ///< All keys but `name` and `match`.
+  /// `rewrite` or `redirect`, and what becomes of the path that `changed` fits. Written last, since it depends on
+  /// `match`.
+  std::string change_key;
+  PathSet changed;
+  std::string replacement;
+
+  bool forwards() const { return out.find("forward") != nullptr || out.find("split") != nullptr; }
+};
+
+class HttpFilters;
+
+/// What a route inherits.
+struct RouteSurroundings {
+  MappingState& state;
+  bool has_tls = false;  ///< Whether the listener terminates TLS.
+  const HttpFilters& filters;
+  Message virtual_host;
+  Message configuration;
+};
+
+/// Returns nothing, with a finding, if the route cannot be mapped.
+std::optional<MappedRoute> map_route(const Message& route, const RouteSurroundings& around);
+
+}  // namespace sluice::envoy
