@@ -32,13 +32,15 @@ constexpr double kStepLatencies = 4;
 constexpr uint64_t kLeastStepMs = 100, kMostStepMs = 10'000;
 constexpr uint32_t kMostSteps = 8;
 // Then it takes so long again, while there are fewer responses than that.
-constexpr uint32_t kProbeResponses = 30, kMostExtensions = 3;
+constexpr uint32_t kProbeResponses = 30, kMostExtensions = 10;
 // With fewer in the end, it was in vain.
 constexpr uint32_t kFewResponses = 8;
 // The very first probe ends with so many, as everything may be slow meanwhile.
 constexpr uint32_t kFirstResponses = 100;
 // Latency that falls to this with half of the requests is latency of requests that wait for each other.
 constexpr double kFalls = 0.65;
+// So near to the latency without load of the last probe, it is the same, unless it has fallen as far as the limit.
+constexpr double kSame = 0.75, kFallsAll = 0.55;
 // So many rounds in a row in which the limit falls fast call for a probe: perhaps all requests take longer now.
 constexpr uint32_t kSlowRounds = 3;
 constexpr double kSlowGradient = 0.9;
@@ -184,13 +186,15 @@ void ConcurrencyControl::begin_step(uint64_t now_ms) {
 }
 
 void ConcurrencyControl::end_step(uint64_t now_ms) {
-  if (responses_ < kProbeResponses && ++extensions_ <= kMostExtensions) {
+  const uint32_t enough = std::clamp(4 * allowed_, kFewResponses, kProbeResponses);
+  if (responses_ < enough && ++extensions_ <= kMostExtensions) {
     due_ms_ = now_ms + step_ms_;
     return;
   }
   if (responses_ < kFewResponses) return end_probe(now_ms, base_ms_);
   const double mean = mean_ms();
-  const bool fell = before_ms_ > 0 && mean < kFalls * before_ms_ && mean > kToleranceMs;
+  const bool known = measured_ && mean > kSame * base_ms_ && mean * kSame < base_ms_;
+  const bool fell = mean < (known ? kFallsAll : kFalls) * before_ms_ && mean > kToleranceMs;
   measured_ = true;
   if (!fell || probe_limit_ <= 1 || step_ == kMostSteps) return end_probe(now_ms, mean);
   before_ms_ = mean;

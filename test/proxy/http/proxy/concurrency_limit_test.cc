@@ -190,7 +190,9 @@ TEST_P(ConcurrencyLimitTest, UploadsTakeHalfOfThePlaces) {
     rig.until([&] { return origin.requests.size() == i + 1; });
   }
   // Clients of their kind pay: others find two places.
-  expect_refused(rig.connect().post("a part", false));
+  PeerStream& refused = rig.connect().post("a part", false);
+  rig.wait_over(refused);
+  EXPECT_EQ(refused.head.status, 503);
   std::vector<PeerStream*> others;
   for (size_t i = 4; i < 6; ++i) {
     others.push_back(&send());
@@ -211,7 +213,7 @@ TEST_P(ConcurrencyLimitTest, TunnelsKeepNoPlace) {
   rig.start();
   std::vector<PeerStream*> tunnels;
   for (size_t i = 0; i < 3; ++i) {
-    tunnels.push_back(&rig.connect().websocket());
+    tunnels.push_back(&rig.connect_greeted().websocket());
     PeerStream& request = rig.request_at(origin, i);
     request.respond(200, {}, false);
     rig.until([&] { return tunnels.back()->has_head; });
