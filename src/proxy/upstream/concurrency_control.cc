@@ -31,6 +31,7 @@ constexpr double kProbeShare = 40;  // At least so many latencies from one to th
 constexpr double kStepLatencies = 4;
 constexpr uint64_t kLeastStepMs = 100, kMostStepMs = 10'000;
 constexpr uint32_t kMostSteps = 8;
+constexpr double kLeastProbed = 2;  // Requests in flight; with one, small upstreams would nearly stand still.
 // Then it takes so long again, while there are fewer responses than that.
 constexpr uint32_t kProbeResponses = 30, kMostExtensions = 10;
 // With fewer in the end, it was in vain.
@@ -142,7 +143,7 @@ void ConcurrencyControl::adapt(double mean_ms) {
 
 void ConcurrencyControl::allow() {
   limit_ = std::clamp<double>(limit_, options_.min, options_.max);
-  const double now = probing() ? std::max<double>(probe_limit_, 1) : limit_;
+  const double now = probing() ? std::max(probe_limit_, kLeastProbed) : limit_;
   allowed_ = static_cast<uint32_t>(now);
 }
 
@@ -196,7 +197,7 @@ void ConcurrencyControl::end_step(uint64_t now_ms) {
   const bool known = measured_ && mean > kSame * base_ms_ && mean * kSame < base_ms_;
   const bool fell = mean < (known ? kFallsAll : kFalls) * before_ms_ && mean > kToleranceMs;
   measured_ = true;
-  if (!fell || probe_limit_ <= 1 || step_ == kMostSteps) return end_probe(now_ms, mean);
+  if (!fell || probe_limit_ < 2 * kLeastProbed || step_ == kMostSteps) return end_probe(now_ms, mean);
   before_ms_ = mean;
   begin_step(now_ms);
 }
