@@ -31,10 +31,17 @@ constexpr double kProbeShare = 40;  // At least so many latencies from one to th
 constexpr double kStepLatencies = 4;
 constexpr uint64_t kLeastStepMs = 100, kMostStepMs = 10'000;
 constexpr uint32_t kMostSteps = 8;
+constexpr double kLeastProbed = 2;  // Requests in flight; with one, small upstreams would nearly stand still.
 // Then it takes so long again, while there are fewer responses than that.
-constexpr uint32_t kProbeResponses = 8, kMostExtensions = 3;
+constexpr uint32_t kProbeResponses = 30, kMostExtensions = 10;
+// With fewer in the end, it was in vain.
+constexpr uint32_t kFewResponses = 8;
+// The very first probe ends with so many, as everything may be slow meanwhile.
+constexpr uint32_t kFirstResponses = 100;
 // Latency that falls to this with half of the requests is latency of requests that wait for each other.
 constexpr double kFalls = 0.65;
+// So near to the latency without load of the last probe, it is the same, unless it has fallen as far as the limit.
+constexpr double kSame = 0.75, kFallsAll = 0.55;
 // So many rounds in a row in which the limit falls fast call for a probe: perhaps all requests take longer now.
 constexpr uint32_t kSlowRounds = 3;
 constexpr double kSlowGradient = 0.9;
@@ -51,6 +58,7 @@ ConcurrencyControl::ConcurrencyControl(const Options& options, const LearnedConc
       base_ms_(learned.base_ms) {
   limit_ = std::clamp<double>(limit_, options_.min, options_.max);
   probed_limit_ = limit_;
+  measured_ = base_ms_ > 0;
   settling_ = options_.initial;  // The first responses are the fastest ones.
   allow();
 }
@@ -72,6 +80,7 @@ void ConcurrencyControl::note_response(uint64_t latency_ms, uint64_t now_ms) {
     sum_ms_ += base_ms_ > 0 ? std::min(ms, usual_ms) : ms;
     ++responses_;
   }
+  if (probing() && !measured_ && responses_ >= kFirstResponses) return end_step(now_ms);
   end_round(now_ms);
 }
 
@@ -114,7 +123,9 @@ void ConcurrencyControl::end_round(uint64_t now_ms) {
 void ConcurrencyControl::adapt(double mean_ms) {
   last_mean_ms_ = mean_ms;
   const bool used = most_ * 2 > allowed_;
-  if (base_ms_ == 0) base_ms_ = mean_ms;  // The probe of the first second corrects it.
+  // Until the probe of the first second, it may be that of an overload.
+  if (base_ms_ == 0) base_ms_ = mean_ms;
+  if (!measured_) return;
   if (mean_ms < kFast * base_ms_) fast_ = true;
   if (!used) {
     slow_rounds_ = 0;
@@ -132,7 +143,7 @@ void ConcurrencyControl::adapt(double mean_ms) {
 
 void ConcurrencyControl::allow() {
   limit_ = std::clamp<double>(limit_, options_.min, options_.max);
-  const double now = probing() ? std::max<double>(probe_limit_, 1) : limit_;
+  const double now = probing() ? std::max(probe_limit_, kLeastProbed) : limit_;
   allowed_ = static_cast<uint32_t>(now);
 }
 
@@ -147,7 +158,7 @@ void ConcurrencyControl::request_probe(uint64_t now_ms) {
 void ConcurrencyControl::schedule_probe(uint64_t now_ms) {
   uint64_t every_ms = kProbeEveryMs;
   while (static_cast<double>(every_ms) < kProbeShare * base_ms_) every_ms *= 2;
-  if (base_ms_ == 0) every_ms = kProbeSoonMs;
+  if (!measured_) every_ms = kProbeSoonMs;
   due_ms_ = (now_ms / every_ms + 1) * every_ms;
 }
 
@@ -158,8 +169,9 @@ void ConcurrencyControl::follow(uint64_t now_ms) {
   const bool late = now_ms >= due_ms + kLeastStepMs;  // There were no requests when it was due.
   probed_ms_ = due_ms;
   if (first || late || base_ms_ == 0) return schedule_probe(now_ms);
-  before_ms_ = std::max(last_mean_ms_, base_ms_);
-  probe_limit_ = limit_;
+  loaded_ms_ = before_ms_ = std::max(last_mean_ms_, base_ms_);
+  // The first one begins far below what may be far too much.
+  probe_limit_ = measured_ ? limit_ : 2 * std::sqrt(limit_);
   begin_step(now_ms);
 }
 
@@ -175,14 +187,17 @@ void ConcurrencyControl::begin_step(uint64_t now_ms) {
 }
 
 void ConcurrencyControl::end_step(uint64_t now_ms) {
-  if (responses_ < kProbeResponses) {
-    if (++extensions_ > kMostExtensions) return end_probe(now_ms, base_ms_);
+  const uint32_t enough = std::clamp(4 * allowed_, kFewResponses, kProbeResponses);
+  if (responses_ < enough && ++extensions_ <= kMostExtensions) {
     due_ms_ = now_ms + step_ms_;
     return;
   }
+  if (responses_ < kFewResponses) return end_probe(now_ms, base_ms_);
   const double mean = mean_ms();
-  const bool fell = before_ms_ > 0 && mean < kFalls * before_ms_ && mean > kToleranceMs;
-  if (!fell || probe_limit_ <= 1 || step_ == kMostSteps) return end_probe(now_ms, mean);
+  const bool known = measured_ && mean > kSame * base_ms_ && mean * kSame < base_ms_;
+  const bool fell = mean < (known ? kFallsAll : kFalls) * before_ms_ && mean > kToleranceMs;
+  measured_ = true;
+  if (!fell || probe_limit_ < 2 * kLeastProbed || step_ == kMostSteps) return end_probe(now_ms, mean);
   before_ms_ = mean;
   begin_step(now_ms);
 }
@@ -190,9 +205,12 @@ void ConcurrencyControl::end_step(uint64_t now_ms) {
 void ConcurrencyControl::end_probe(uint64_t now_ms, double base_ms) {
   step_ = 0;
   base_ms_ = base_ms;
-  probed_limit_ = limit_;
   slow_rounds_ = 0;
   slow_ = fast_ = false;
+  // More than a round may lower it by: a limit that is so high would take many rounds, which are long ones.
+  const double gradient = (kTolerance * base_ms_ + kToleranceMs) / std::max(loaded_ms_, 1.0);
+  if (gradient < kLeastGradient) limit_ = std::min(limit_, limit_ * gradient + std::sqrt(limit_));
+  probed_limit_ = limit_;
   schedule_probe(now_ms);
   allow();
   begin_round(now_ms);

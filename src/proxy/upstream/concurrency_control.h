@@ -92,6 +92,8 @@ class ConcurrencyControl {
   // The probe.
   uint32_t step_ = 0;  // 0: there is none now.
   double probe_limit_ = 0;
+  double loaded_ms_ = 0;   // The mean latency before it.
+  bool measured_ = false;  // There was one, or what it measures was known.
   uint64_t step_ms_ = 0;
   uint32_t extensions_ = 0;   // Of the step.
   double before_ms_ = 0;      // The mean latency before the step; 0: not known.
