@@ -253,8 +253,7 @@ void AccessRules::put_refusals(std::vector<MappedRoute>& routes) const {
   routes = std::move(made);
 }
 
-void AccessRules::add_allowed(MappedRoute route, const std::vector<const Rule*>& rules,
-                              std::vector<MappedRoute>& to) {
+void AccessRules::add_allowed(MappedRoute route, const std::vector<const Rule*>& rules, std::vector<MappedRoute>& to) {
   std::vector<std::string> ranges, peers;
   bool all = false;
   for (const Rule* const rule : rules) {

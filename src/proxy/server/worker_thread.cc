@@ -353,6 +353,7 @@ WorkerUpstreams WorkerThread::upstreams_of(const WorkerGeneration& next) {
       continue;
     }
     upstreams.push_back(std::make_shared<WorkerUpstream>(next.upstreams[i], options_.index, *next.counters, i));
+    if (!next.upstreams[i]->config().adaptive_concurrency) continue;
     const auto changed = std::find_if(upstreams_.begin(), upstreams_.end(), [&](const auto& each) {
       return each->state->config().name == next.upstreams[i]->config().name;
     });

@@ -95,7 +95,7 @@ log: { level: debug, format: json, to: "syslog:/run/log" }
 admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file: t.txt, max_connections: 5,
          idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
 limits: { max_connections: 1000 }
-memory: { worker_budget: 4MiB, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
+memory: { worker_budget: 4MiB, budget: 45MiB, lendable: 44, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
 overload:
   memory: { enabled: false, limit: 46MiB, reduce: 47, close: 48, refuse: 49 }
   delay: { target: 52ms, interval: 51ms, refuse: normal }
@@ -326,6 +326,8 @@ upstreams:
   EXPECT_EQ(config.log.to.destination(), (LogDestination{LogDestination::Kind::kSyslog, "/run/log"}));
   EXPECT_EQ(config.limits.max_connections, 1000);
   EXPECT_EQ(config.memory.worker_budget.bytes, 4 * kMiB);
+  EXPECT_EQ(config.memory.budget.bytes, 45 * kMiB);
+  EXPECT_EQ(config.memory.lendable, 44);
   EXPECT_EQ(config.memory.ring_entries, 8);
   EXPECT_EQ(config.memory.zero_copy_from.bytes, 64 * kKiB);
   EXPECT_EQ(config.memory.rings, Rings::kPlain);
@@ -653,7 +655,8 @@ TEST(Loader, Keys) {
       {with_tcp("forwad: pg"), {"f:1:56: unknown key \"forwad\" in listeners[0].tcp; did you mean \"forward\"?"}},
       {"wrokers: 1\n" + rest, {"f:1:1: unknown key \"wrokers\" at the top level; did you mean \"workers\"?"}},
       {"memory: { size: 1 }\n" + rest,
-       {"f:1:11: unknown key \"size\" in memory; the keys here are worker_budget, ring_entries, zero_copy_from, "
+       {"f:1:11: unknown key \"size\" in memory; the keys here are worker_budget, budget, lendable, ring_entries, "
+        "zero_copy_from, "
         "rings"}},
       {"workers: 1\n" + rest + "workers: 2\n", {"f:4:1: duplicate key \"workers\": it is already at 1:1"}},
       {with_listener("nmae: db, adress: 0.0.0.0:1, tpc: { forward: pg }"),

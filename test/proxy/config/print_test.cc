@@ -39,6 +39,8 @@ limits:
   max_connections: auto
 memory:
   worker_budget: 256MiB
+  budget: 0
+  lendable: 50
   ring_entries: 16
   zero_copy_from: 0
   rings: auto

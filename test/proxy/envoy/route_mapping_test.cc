@@ -73,8 +73,12 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"RewriteOfHost", "[ { match: { prefix: / }, route: { cluster: app, host_rewrite_literal: b.test } } ]",
              "rewrite: { host: b.test }"},
         Rule{"RewriteByRegex",
-             R"([ { match: { prefix: / }, route: { cluster: app, regex_rewrite: { pattern: { regex: "^/v([0-9])" }, substitution: '/\1' } } } ])",
-             R"(rewrite: { regex: "(/v([0-9]))(.*)", substitution: "/\\2\\3" })"},
+             R"([ { match: { prefix: / }, route: { cluster: app, regex_rewrite: { pattern: { regex: "^/v([0-9])" }, substitution: '/\1'
+}
+}
+} ])",
+             R"(rewrite: { regex: "(/v([0-9]))(.*)", substitution: "/\\2\\3"
+})"},
         Rule{"Weights",
              "[ { match: { prefix: / }, route: { weighted_clusters: { clusters: [ { name: app, weight: 9 }, { name: other, weight: 1 } ] } } } ]",
              "split: [ { forward: app, weight: 9 }, { forward: other, weight: 1 } ]"},
@@ -97,36 +101,41 @@ INSTANTIATE_TEST_SUITE_P(
              R"([ { match: { prefix: / }, route: { cluster: app }, request_headers_to_remove: [ x-a ], request_headers_to_add: [
                   { header: { key: x-b, value: "%REQ(x-c)% 100%%" } } ] } ])",
              R"(request_headers: [ { name: x-a, remove: true }, { name: x-b, add: "%{header:x-c} 100%%" } ])"}),
-    [](const testing::TestParamInfo<Rule>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Rule>& info) {
+  return info.param.name; });
 
 // ---- What cannot be said
 
 TEST(RouteMapping, LeavesOutRoutesThatWouldTakeTooMuch) {
-  const Mapped mapped = map_yaml(with_routes(
-      "[ { match: { prefix: /a, dynamic_metadata: [ { filter: x } ] }, route: { cluster: other } }, { match: { prefix: / }, route: { cluster: app } } ]"));
+  const Mapped mapped =
+      map_yaml(with_routes("[ { match: { prefix: /a, dynamic_metadata: [ { filter: x } ] }, route: { cluster: other } "
+                           "}, { match: { prefix: / }, route: { cluster: app } } ]"));
   EXPECT_FALSE(mapped.has("forward: other")) << mapped.text;
   EXPECT_TRUE(mapped.says("the route is left out"));
   EXPECT_EQ(mapped.error, "");
 }
 
 TEST(RouteMapping, RespondsForClustersWithoutEndpoints) {
-  const Mapped mapped = map_yaml(with_routes("[ { match: { prefix: / }, route: { cluster: none, prefix_rewrite: /x } } ]"));
-  EXPECT_TRUE(mapped.has(R"(respond: { status: 503, body: "no healthy upstream", content_type: text/plain })")) << mapped.text;
+  const Mapped mapped =
+      map_yaml(with_routes("[ { match: { prefix: / }, route: { cluster: none, prefix_rewrite: /x } } ]"));
+  EXPECT_TRUE(mapped.has(R"(respond: { status: 503, body: "no healthy upstream", content_type: text/plain })"))
+      << mapped.text;
   EXPECT_TRUE(mapped.says(R"(there is no cluster "none")"));
   EXPECT_EQ(mapped.error, "");
 }
 
 TEST(RouteMapping, SaysWhichRoutesAreNeverTaken) {
-  const Mapped mapped =
-      map_yaml(with_routes("[ { match: { prefix: / }, route: { cluster: app } }, { match: { prefix: /a }, route: { cluster: other } } ]"));
+  const Mapped mapped = map_yaml(with_routes(
+      "[ { match: { prefix: / }, route: { cluster: app } }, { match: { prefix: /a }, route: { cluster: other } } ]"));
   EXPECT_TRUE(mapped.says("routes[1]: ignored: it is never taken")) << mapped.text;
   EXPECT_EQ(mapped.error, "");
 }
 
 TEST(RouteMapping, ReportsUnknownFieldsAndValues) {
-  const Mapped mapped = map_yaml(
-      with_routes("[ { match: { prefix: / }, route: { cluster: app, new_field: 1, metadata_match: { a: b }, timeout: soon } } ]"));
-  EXPECT_TRUE(mapped.says("route.new_field: refused: this field of envoy.config.route.v3.RouteAction is not known here"));
+  const Mapped mapped = map_yaml(with_routes(
+      "[ { match: { prefix: / }, route: { cluster: app, new_field: 1, metadata_match: { a: b }, timeout: soon } } ]"));
+  EXPECT_TRUE(
+      mapped.says("route.new_field: refused: this field of envoy.config.route.v3.RouteAction is not known here"));
   EXPECT_TRUE(mapped.says("route.metadata_match: refused: endpoints have no subsets"));
   EXPECT_TRUE(mapped.says(R"(route.timeout: refused: expected a duration such as 5s or 0.25s, got "soon")"));
   EXPECT_EQ(mapped.error, "");
@@ -145,7 +154,8 @@ TEST(VirtualHosts, AreInTheOrderOfTheirNames) {
     { name: any, domains: [ "*" ], routes: [ { match: { prefix: / }, route: { cluster: other } } ] },
     { name: star, domains: [ "*.a.test" ], routes: [ { match: { path: /x }, route: { cluster: other } } ] },
     { name: one, domains: [ b.a.test, "b.a.test:8080" ], routes: [ { match: { prefix: / }, route: { cluster: app } } ] })"));
-  const size_t one = mapped.text.find("host: b.a.test"), star = mapped.text.find(R"(host: "*.a.test", path: { exact: /x })"),
+  const size_t one = mapped.text.find("host: b.a.test"),
+               star = mapped.text.find(R"(host: "*.a.test", path: { exact: /x })"),
                closed = mapped.text.find("respond: { status: 404 }"), any = mapped.text.rfind("- forward: other");
   EXPECT_LT(one, star) << mapped.text;
   EXPECT_LT(star, closed);

@@ -43,7 +43,9 @@ ConcurrencyLimit::ConcurrencyLimit(Worker& loop, WorkerUpstream& upstream)
       control_({.min = config_.min, .max = config_.max, .initial = config_.initial}, upstream.learned,
                &upstream.state->probe_wish()),
       seats_(1),
-      timer_([](void* self) { static_cast<ConcurrencyLimit*>(self)->expire(); }, this) {}
+      timer_([](void* self) { static_cast<ConcurrencyLimit*>(self)->expire(); }, this) {
+  update_counters();
+}
 
 ConcurrencyLimit::~ConcurrencyLimit() { SLUICE_CHECK(!busy()); }
 
@@ -136,12 +138,14 @@ ConcurrencyLimit::Entry ConcurrencyLimit::enter(UpstreamCaller& request, bool co
   if (goes) {
     push(place, State::kInFlight);
     control_.note_begin(shared_ms());
+    update_counters();
     return Entry::kAdmitted;
   }
   push(place, State::kWaiting);
   ++waiting_;
   if (!timer_.armed()) arm();
   schedule();
+  update_counters();
   return Entry::kWaits;
 }
 
@@ -168,14 +172,17 @@ void ConcurrencyLimit::note_response(Place place, uint16_t status) {
   control_.note_response(latency_ms, shared_ms());
   upstream_.learned = control_.learned();
   schedule();
+  update_counters();
 }
 
 void ConcurrencyLimit::leave(Place place) {
   const bool waited = seats_[place].state == State::kWaiting;
   free(place);
-  if (waited) return;
-  control_.note_end();
-  schedule();
+  if (!waited) {
+    control_.note_end();
+    schedule();
+  }
+  update_counters();
 }
 
 // The first ones in flight have been so for the longest time.
@@ -215,6 +222,7 @@ void ConcurrencyLimit::serve() {
     seats_[place].request->on_place();
   }
   if (waiting_ > 0) control_.note_full();
+  update_counters();
 }
 
 void ConcurrencyLimit::arm() {
@@ -239,6 +247,7 @@ void ConcurrencyLimit::expire() {
     }
   }
   arm();
+  update_counters();
 }
 
 // ---- Refusals ----

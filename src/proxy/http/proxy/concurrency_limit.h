@@ -57,8 +57,6 @@ class ConcurrencyLimit {
 
   /// Whether a call of serve() is due, or requests wait.
   bool busy() const { return due_ || waiting_ > 0; }
-  /// Copies what changes with each request into the counters.
-  void update_counters();
 
  private:
   enum class State : uint8_t { kFree, kWaiting, kIncomplete, kInFlight };
@@ -94,6 +92,7 @@ class ConcurrencyLimit {
   Place first_waiting() const;
   void expire();
   void arm();
+  void update_counters();
 
   Worker& loop_;
   WorkerUpstream& upstream_;

@@ -26,11 +26,6 @@ HttpUpstream::~HttpUpstream() = default;
 
 bool HttpUpstream::idle() const { return UpstreamPool::idle() && !(concurrency_ && concurrency_->busy()); }
 
-void HttpUpstream::update_counters() {
-  UpstreamPool::update_counters();
-  if (concurrency_) concurrency_->update_counters();
-}
-
 void HttpUpstream::request(UpstreamCaller& caller) {
   if (state().health_generation() != seen_generation_) leave_unhealthy();
   const std::optional<uint32_t> picked = attempts_left(caller) ? choose_endpoint(caller) : std::nullopt;

@@ -40,7 +40,6 @@ class HttpUpstream : public UpstreamPool {
   uint32_t pending() const { return pending_; }
   /// Whether nothing is left: no connection, and no request that waits.
   bool idle() const;
-  void update_counters();
   /// The endpoint's address, as in logs.
   std::string_view endpoint_name(uint32_t endpoint) const { return balancer_.upstream().slots().text(endpoint); }
   /// The number of endpoints that are present now.

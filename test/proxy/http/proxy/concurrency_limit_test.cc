@@ -62,7 +62,6 @@ class ConcurrencyLimitTest : public test::HttpRigTest {
   }
   UpstreamHttpCounters& counters() {
     rig.settle();
-    rig.http_worker().update_counters();
     return rig.upstream_counters();
   }
   /// Sends requests until so many are at the endpoint or wait.
