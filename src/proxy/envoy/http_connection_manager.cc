@@ -40,6 +40,7 @@ class ManagerMapper {
     made_.readiness_paths = filters.readiness_paths();
     made_.is_locked = filters.is_locked();
     map_routes(has_tls, filters);
+    drop_unused_descriptors();
     return std::move(made_);
   }
 
@@ -195,13 +196,25 @@ class ManagerMapper {
     if (!configuration) return manager_.refuse("", "there are no routes: requests get 404");
     made_.lists = map_virtual_hosts(
         {.state = state_, .has_tls = has_tls, .filters = filters, .virtual_host = {}, .configuration = configuration});
-    HttpFilters applied = filters;
     for (HostRoutes& list : made_.lists) {
-      if (applied.apply(list.routes)) continue;
+      if (filters.apply(list.routes)) continue;
       manager_.refuse(
           "http_filters",
           "the rules of a filter concern a part of a route that cannot be said: the listener refuses all requests");
       made_.is_locked = true;
+    }
+  }
+
+  // A service without descriptors, and descriptors without a service, have no effect.
+  void drop_unused_descriptors() {
+    bool used = false;
+    for (const HostRoutes& list : made_.lists) {
+      for (const MappedRoute& route : list.routes) used = used || route.out.find("rate_limit_descriptors") != nullptr;
+    }
+    if (!used) return remove_key(http_, "global_rate_limits");
+    if (http_.find("global_rate_limits") != nullptr) return;
+    for (HostRoutes& list : made_.lists) {
+      for (MappedRoute& route : list.routes) remove_key(route.out, "rate_limit_descriptors");
     }
   }
 

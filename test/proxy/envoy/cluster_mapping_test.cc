@@ -25,33 +25,41 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         ClusterRule{"LeastRequest", "lb_policy: LEAST_REQUEST", "balance: least_request"},
         ClusterRule{"Maglev", "lb_policy: MAGLEV", "balance: maglev"},
-        ClusterRule{"PolicyByType",
-                    R"(load_balancing_policy: { policies: [ { typed_extension_config: { name: x, typed_config: { "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.random.v3.Random } } } ] })",
-                    "balance: random"},
+        ClusterRule{
+            "PolicyByType",
+            R"(load_balancing_policy: { policies: [ { typed_extension_config: { name: x, typed_config: { "@type": type.googleapis.com/envoy.extensions.load_balancing_policies.random.v3.Random } } } ] })",
+            "balance: random"},
         ClusterRule{"ConnectTimeout", "connect_timeout: 0.25s", "connect_timeout: 250ms"},
         ClusterRule{"Http2", "http2_protocol_options: { max_concurrent_streams: 10 }", "protocol: http2"},
-        ClusterRule{"Http2ByOptions",
-                    R"(typed_extension_protocol_options: { x: { "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} }, common_http_protocol_options: { idle_timeout: 9s } } })",
-                    "protocol: http2\n    pool: { idle_timeout: 9s }"},
+        ClusterRule{
+            "Http2ByOptions",
+            R"(typed_extension_protocol_options: { x: { "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} }, common_http_protocol_options: { idle_timeout: 9s } } })",
+            "protocol: http2\n    pool: { idle_timeout: 9s }"},
         ClusterRule{"HttpCheck",
-                    "health_checks: [ { interval: 1s, timeout: 2s, healthy_threshold: 2, unhealthy_threshold: 3, http_health_check: { path: /h, "
+                    "health_checks: [ { interval: 1s, timeout: 2s, healthy_threshold: 2, unhealthy_threshold: 3, "
+                    "http_health_check: { path: /h, "
                     "expected_statuses: [ { start: 200, end: 202 } ] } } ]",
                     "http: { path: /h, status: [ 200, 201 ] }"},
-        ClusterRule{"Outliers", "outlier_detection: { consecutive_5xx: 3, base_ejection_time: 10s, max_ejection_percent: 30 }",
+        ClusterRule{"Outliers",
+                    "outlier_detection: { consecutive_5xx: 3, base_ejection_time: 10s, max_ejection_percent: 30 }",
                     "ejection: { consecutive_errors: 3, time: 10s, max_time: 5m, max_share: 30 }"},
         ClusterRule{"Breakers", "circuit_breakers: { thresholds: [ { max_connections: 5, max_pending_requests: 7 } ] }",
                     "max_connections_per_endpoint: 5\n    pool: { max_pending: 7 }"},
-        ClusterRule{"Keepalive", "upstream_connection_options: { tcp_keepalive: { keepalive_time: 60, keepalive_probes: 3 } }",
+        ClusterRule{"Keepalive",
+                    "upstream_connection_options: { tcp_keepalive: { keepalive_time: 60, keepalive_probes: 3 } }",
                     "keepalive: { idle: 60s, probes: 3 }"},
-        ClusterRule{"TlsWithoutAuthority",
-                    R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: a.test } })",
-                    "tls: { verify: false, server_name: a.test }"},
-        ClusterRule{"TlsWithName",
-                    R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, common_tls_context: { validation_context: { trusted_ca: { filename: /ca.pem }, match_typed_subject_alt_names: [ { san_type: DNS, matcher: { exact: a.test } } ] } } } })",
-                    "tls: { ca: /ca.pem, server_name: a.test }"},
-        ClusterRule{"ProxyProtocol",
-                    R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport, config: { version: V2 } } })",
-                    "send_proxy_protocol: v2"}),
+        ClusterRule{
+            "TlsWithoutAuthority",
+            R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: a.test } })",
+            "tls: { verify: false, server_name: a.test }"},
+        ClusterRule{
+            "TlsWithName",
+            R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, common_tls_context: { validation_context: { trusted_ca: { filename: /ca.pem }, match_typed_subject_alt_names: [ { san_type: DNS, matcher: { exact: a.test } } ] } } } })",
+            "tls: { ca: /ca.pem, server_name: a.test }"},
+        ClusterRule{
+            "ProxyProtocol",
+            R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport, config: { version: V2 } } })",
+            "send_proxy_protocol: v2"}),
     [](const testing::TestParamInfo<ClusterRule>& info) { return info.param.name; });
 
 TEST(Endpoints, WeightsPrioritiesAndHealth) {
@@ -66,7 +74,7 @@ TEST(Endpoints, WeightsPrioritiesAndHealth) {
           - priority: 1
             lb_endpoints: [ { endpoint: { address: { pipe: { path: /run/a.sock } } }, load_balancing_weight: 4 } ]
 )",
-                                            false));
+                                              false));
   EXPECT_TRUE(mapped.has("{ address: 10.0.0.1:80, weight: 1000 }")) << mapped.text;
   EXPECT_TRUE(mapped.has(R"({ address: "[::1]:80", weight: 500 })"));
   EXPECT_TRUE(mapped.has("{ address: unix:/run/a.sock, priority: 1 }"));
@@ -77,9 +85,11 @@ TEST(Endpoints, WeightsPrioritiesAndHealth) {
 
 TEST(Endpoints, NamesNeedACluster) {
   const std::string assignment =
-      "      load_assignment: { cluster_name: app, endpoints: [ { lb_endpoints: [ { endpoint: { address: { socket_address: { address: a.test, port_value: "
+      "      load_assignment: { cluster_name: app, endpoints: [ { lb_endpoints: [ { endpoint: { address: { "
+      "socket_address: { address: a.test, port_value: "
       "80 } } } } ] } ] }\n";
-  const Mapped by_name = map_yaml(with_cluster(assignment + "      type: STRICT_DNS\n      dns_lookup_family: V4_ONLY\n", false));
+  const Mapped by_name =
+      map_yaml(with_cluster(assignment + "      type: STRICT_DNS\n      dns_lookup_family: V4_ONLY\n", false));
   EXPECT_TRUE(by_name.has("endpoints: [ a.test:80 ]")) << by_name.text;
   EXPECT_TRUE(by_name.has("resolve: { family: ip4 }"));
   EXPECT_EQ(by_name.error, "");
@@ -97,7 +107,9 @@ TEST(Clusters, ThatCannotVerifyAreNotUsed) {
 // ---- Listeners
 
 std::string with_listener(const std::string& listener) {
-  return "static_resources:\n  listeners:\n    - name: l\n      address: { socket_address: { address: 0.0.0.0, port_value: 443 } }\n" + listener +
+  return "static_resources:\n  listeners:\n    - name: l\n      address: { socket_address: { address: 0.0.0.0, "
+         "port_value: 443 } }\n" +
+         listener +
          R"(  clusters:
     - { name: a, load_assignment: { cluster_name: a, endpoints: [ { lb_endpoints: [ { endpoint: { address: { socket_address: { address: 10.0.0.1, port_value: 80 } } } } ] } ] } }
     - { name: b, load_assignment: { cluster_name: b, endpoints: [ { lb_endpoints: [ { endpoint: { address: { socket_address: { address: 10.0.0.2, port_value: 80 } } } } ] } ] } }
@@ -112,15 +124,17 @@ std::string tcp(const std::string& cluster) {
 }
 
 std::string tls(const std::string& members) {
-  return R"(transport_socket: { name: s, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext, )" + members +
-         " } }, ";
+  return R"(transport_socket: { name: s, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext, )" +
+         members + " } }, ";
 }
 
 TEST(Listeners, RoutesByServerName) {
-  const Mapped mapped = map_yaml(with_listener("      filter_chains: [ { " + tcp("a") + " }, { filter_chain_match: { server_names: [ '*.b.test' ] }, " +
-                                               tcp("b") + " }, { filter_chain_match: { server_names: [ x.b.test ], application_protocols: [ h2 ] }, " +
-                                               tcp("a") + " } ]\n"));
-  EXPECT_TRUE(mapped.has("match: { sni: x.b.test, alpn: h2 }\n          forward: a\n        - match: { sni: \"*.b.test\" }\n          forward: b\n"
+  const Mapped mapped = map_yaml(with_listener(
+      "      filter_chains: [ { " + tcp("a") + " }, { filter_chain_match: { server_names: [ '*.b.test' ] }, " +
+      tcp("b") + " }, { filter_chain_match: { server_names: [ x.b.test ], application_protocols: [ h2 ] }, " +
+      tcp("a") + " } ]\n"));
+  EXPECT_TRUE(mapped.has("match: { sni: x.b.test, alpn: h2 }\n          forward: a\n        - match: { sni: "
+                         "\"*.b.test\" }\n          forward: b\n"
                          "        - forward: a") ||
               mapped.has("- { forward: a }"))
       << mapped.text;
@@ -128,11 +142,12 @@ TEST(Listeners, RoutesByServerName) {
 }
 
 TEST(Listeners, Tls) {
-  const Mapped mapped = map_yaml(with_listener(
-      "      filter_chains: [ { " +
-      tls("require_client_certificate: true, common_tls_context: { tls_params: { tls_minimum_protocol_version: TLSv1_3 }, "
-          "tls_certificate_sds_secret_configs: [ { name: cert } ], validation_context: { trusted_ca: { filename: /ca.pem } } }") +
-      tcp("a") + " } ]\n"));
+  const Mapped mapped = map_yaml(with_listener("      filter_chains: [ { " +
+                                               tls("require_client_certificate: true, common_tls_context: { "
+                                                   "tls_params: { tls_minimum_protocol_version: TLSv1_3 }, "
+                                                   "tls_certificate_sds_secret_configs: [ { name: cert } ], "
+                                                   "validation_context: { trusted_ca: { filename: /ca.pem } } }") +
+                                               tcp("a") + " } ]\n"));
   EXPECT_TRUE(mapped.has("certificates: [ { chain: /c.pem, key: /k.pem } ]")) << mapped.text;
   EXPECT_TRUE(mapped.has("client_ca: /ca.pem"));
   EXPECT_TRUE(mapped.has("client_certificate: require"));
@@ -142,26 +157,29 @@ TEST(Listeners, Tls) {
 }
 
 TEST(Listeners, ThatWouldLetMoreInAreLeftOut) {
-  const Mapped names = map_yaml(with_listener(
-      "      filter_chains: [ { " +
-      tls("require_client_certificate: true, common_tls_context: { tls_certificate_sds_secret_configs: [ { name: cert } ], validation_context: { "
-          "trusted_ca: { filename: /ca.pem }, match_typed_subject_alt_names: [ { san_type: URI, matcher: { exact: a } } ] } }") +
-      tcp("a") + " } ]\n"));
+  const Mapped names =
+      map_yaml(with_listener("      filter_chains: [ { " +
+                             tls("require_client_certificate: true, common_tls_context: { "
+                                 "tls_certificate_sds_secret_configs: [ { name: cert } ], validation_context: { "
+                                 "trusted_ca: { filename: /ca.pem }, match_typed_subject_alt_names: [ { san_type: URI, "
+                                 "matcher: { exact: a } } ] } }") +
+                             tcp("a") + " } ]\n"));
   EXPECT_FALSE(names.has("name: l")) << names.text;
   EXPECT_TRUE(names.says("clients could get in that must not"));
   const Mapped rbac = map_yaml(with_listener(
       R"(      filter_chains: [ { filters: [ { name: r, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.network.rbac.v3.RBAC } } ] } ])"
       "\n"));
   EXPECT_FALSE(rbac.has("name: l")) << rbac.text;
-  EXPECT_TRUE(map_yaml(with_listener("      filter_chains: [ { filter_chain_match: { source_prefix_ranges: [ {} ] }, " + tcp("a") + " } ]\n"))
+  EXPECT_TRUE(map_yaml(with_listener("      filter_chains: [ { filter_chain_match: { source_prefix_ranges: [ {} ] }, " +
+                                     tcp("a") + " } ]\n"))
                   .says("the filter chain is left out"));
 }
 
 TEST(Listeners, InlineSecretsAreRefused) {
-  const Mapped mapped = map_yaml(with_listener(
-      "      filter_chains: [ { " +
-      tls("common_tls_context: { tls_certificates: [ { certificate_chain: { inline_string: x }, private_key: { inline_string: y } } ] }") + tcp("a") +
-      " } ]\n"));
+  const Mapped mapped = map_yaml(with_listener("      filter_chains: [ { " +
+                                               tls("common_tls_context: { tls_certificates: [ { certificate_chain: { "
+                                                   "inline_string: x }, private_key: { inline_string: y } } ] }") +
+                                               tcp("a") + " } ]\n"));
   EXPECT_TRUE(mapped.says("write it to a file"));
   EXPECT_TRUE(mapped.says("no certificate can be used: the listener is left out"));
 }
@@ -169,7 +187,9 @@ TEST(Listeners, InlineSecretsAreRefused) {
 TEST(Listeners, ProxyProtocol) {
   const Mapped mapped = map_yaml(with_listener(
       R"(      listener_filters: [ { name: p, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol } } ]
-)" "      filter_chains: [ { " + tcp("a") + " } ]\n"));
+)"
+      "      filter_chains: [ { " +
+      tcp("a") + " } ]\n"));
   EXPECT_TRUE(mapped.has("proxy_protocol: { accept: required }")) << mapped.text;
   EXPECT_EQ(mapped.error, "");
 }

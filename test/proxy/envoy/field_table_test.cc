@@ -1,5 +1,5 @@
-// docs/reference/xds.md must agree with the tables. After a change of one, write the new document with SLUICE_UPDATE_DOCS=1 in the
-// environment of this test.
+// docs/reference/xds.md must agree with the tables. After a change of one, write the new document with
+// SLUICE_UPDATE_DOCS=1 in the environment of this test.
 #include "proxy/envoy/field_table.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@
 namespace sluice::envoy {
 namespace {
 
-const std::filesystem::path kReference = std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/xds.md";
+const std::filesystem::path kReference =
+    std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/xds.md";
 constexpr std::string_view kBeginOfFields = "<!-- fields: begin -->\n";
 constexpr std::string_view kEndOfFields = "<!-- fields: end -->\n";
 
@@ -36,7 +37,8 @@ TEST(FieldTable, DocumentIsCurrent) {
 
 TEST(FieldTable, IsConsistent) {
   std::set<std::string_view> types;
-  for (const auto messages : {listener_messages(), filter_messages(), route_messages(), cluster_messages(), common_messages()}) {
+  for (const auto messages :
+       {listener_messages(), filter_messages(), route_messages(), cluster_messages(), common_messages()}) {
     for (const MessageRule& message : messages) {
       EXPECT_EQ(find_message_rule(message.name), &message) << message.name << " is there twice";
       std::set<std::string_view> names;

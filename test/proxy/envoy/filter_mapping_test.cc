@@ -12,7 +12,8 @@ constexpr std::string_view kRoutes =
     "[ { match: { prefix: /admin }, route: { cluster: other } }, { match: { prefix: / }, route: { cluster: app } } ]";
 
 std::string filter(const std::string& type, const std::string& members) {
-  return R"({ name: f, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.)" + type + ", " + members + " } }, ";
+  return R"({ name: f, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.)" + type + ", " +
+         members + " } }, ";
 }
 
 Mapped map_filter(const std::string& type, const std::string& members) {
@@ -42,27 +43,35 @@ TEST_P(ManagerOptions, AreAsExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Options, ManagerOptions,
     testing::Values(
-        Option{"ClientBehindProxies", "use_remote_address: true\n                xff_num_trusted_hops: 2", "trusted_hops: 2"},
+        Option{"ClientBehindProxies", "use_remote_address: true\n                xff_num_trusted_hops: 2",
+               "trusted_hops: 2"},
         Option{"ClientInTheField", "use_remote_address: false", "trusted_hops: 1"},
-        Option{"Websocket", "upgrade_configs: [ { upgrade_type: websocket } ]\n                stream_idle_timeout: 60s", "tunnel_timeout: 1m"},
+        Option{"Websocket",
+               "upgrade_configs: [ { upgrade_type: websocket } ]\n                stream_idle_timeout: 60s",
+               "tunnel_timeout: 1m"},
         Option{"NoWebsocket", "use_remote_address: true", "websocket: false"},
         Option{"Ids", "preserve_external_request_id: true\n                always_set_request_id_in_response: true",
                "request_id: { header: x-request-id, accept: always, respond: true }"},
         Option{"Streams", "http2_protocol_options: { max_concurrent_streams: 50 }", "http2: { max_streams: 50 }"},
-        Option{"Timeouts", "request_headers_timeout: 5s\n                common_http_protocol_options: { idle_timeout: 30s }", "idle_timeout: 30s"},
-        Option{"Underscores", "common_http_protocol_options: { headers_with_underscores_action: REJECT_REQUEST }", "paths: { escaped_slashes: keep }"},
+        Option{"Timeouts",
+               "request_headers_timeout: 5s\n                common_http_protocol_options: { idle_timeout: 30s }",
+               "idle_timeout: 30s"},
+        Option{"Underscores", "common_http_protocol_options: { headers_with_underscores_action: REJECT_REQUEST }",
+               "paths: { escaped_slashes: keep }"},
         Option{"Slashes", "path_with_escaped_slashes_action: UNESCAPE_AND_FORWARD\n                merge_slashes: true",
                "paths: { escaped_slashes: decode, merge_slashes: true }"},
         Option{"Server", "server_name: x", "response_headers: [ { name: server, set: x } ]"},
         Option{"Head", "max_request_headers_kb: 16", "max_head: 16KiB"},
-        Option{"Log",
-               R"(access_log: [ { name: l, typed_config: { "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog, log_format: { text_format_source: { inline_string: "%REQ(:METHOD)% %RESPONSE_CODE% %REQ(X-A)% %BYTES_SENT%\n" } } } } ])",
-               R"(access_log: { file: stdout, format: "%{method} %{status} %{header:x-a} %{bytes_out}" })"}),
+        Option{
+            "Log",
+            R"(access_log: [ { name: l, typed_config: { "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog, log_format: { text_format_source: { inline_string: "%REQ(:METHOD)% %RESPONSE_CODE% %REQ(X-A)% %BYTES_SENT%\n" } } } } ])",
+            R"(access_log: { file: stdout, format: "%{method} %{status} %{header:x-a} %{bytes_out}" })"}),
     [](const testing::TestParamInfo<Option>& info) { return info.param.name; });
 
 TEST(Filters, Compression) {
-  const Mapped mapped = map_filter("compressor.v3.Compressor",
-                                   R"(compressor_library: { name: g, typed_config: { "@type": type.googleapis.com/envoy.extensions.compression.gzip.compressor.v3.Gzip } },
+  const Mapped mapped = map_filter(
+      "compressor.v3.Compressor",
+      R"(compressor_library: { name: g, typed_config: { "@type": type.googleapis.com/envoy.extensions.compression.gzip.compressor.v3.Gzip } },
       response_direction_config: { common_config: { min_content_length: 100, content_type: [ text/html ] } })");
   EXPECT_TRUE(mapped.has("compression: { codings: [ gzip ], min_size: 100, types: [ text/html ] }")) << mapped.text;
   EXPECT_EQ(mapped.error, "");
@@ -72,7 +81,8 @@ TEST(Filters, BufferAndHealthCheck) {
   const Mapped mapped = map_yaml(with_routes(
       kRoutes, "",
       filter("buffer.v3.Buffer", "max_request_bytes: 1000") +
-          filter("health_check.v3.HealthCheck", R"(pass_through_mode: false, headers: [ { name: ":path", string_match: { exact: /ready } } ])")));
+          filter("health_check.v3.HealthCheck",
+                 R"(pass_through_mode: false, headers: [ { name: ":path", string_match: { exact: /ready } } ])")));
   EXPECT_TRUE(mapped.has("max_body: 1000"));
   EXPECT_TRUE(mapped.has("buffer: { requests: 1000 }"));
   EXPECT_TRUE(mapped.has("match: { path: { exact: /ready } }")) << mapped.text;
@@ -81,46 +91,56 @@ TEST(Filters, BufferAndHealthCheck) {
 }
 
 TEST(Filters, Authorizer) {
-  const Mapped mapped = map_filter("ext_authz.v3.ExtAuthz",
-                                   "grpc_service: { envoy_grpc: { cluster_name: grpc }, timeout: 0.1s }, failure_mode_allow: true");
+  const Mapped mapped =
+      map_filter("ext_authz.v3.ExtAuthz",
+                 "grpc_service: { envoy_grpc: { cluster_name: grpc }, timeout: 0.1s }, failure_mode_allow: true");
   EXPECT_TRUE(mapped.has("ext_authz: { to: grpc, timeout: 100ms, on_failure: allow }")) << mapped.text;
   EXPECT_EQ(mapped.error, "");
   expect_refuses_all(map_filter("ext_authz.v3.ExtAuthz", "http_service: { server_uri: { uri: a } }"));
 }
 
 TEST(Filters, RateLimits) {
-  const Mapped service = map_filter(
-      "ratelimit.v3.RateLimit",
-      "domain: edge, failure_mode_deny: true, rate_limit_service: { grpc_service: { envoy_grpc: { cluster_name: grpc } }, transport_api_version: V3 }");
+  const Mapped service = map_filter("ratelimit.v3.RateLimit",
+                                    "domain: edge, failure_mode_deny: true, rate_limit_service: { grpc_service: { "
+                                    "envoy_grpc: { cluster_name: grpc } }, transport_api_version: V3 }");
   EXPECT_TRUE(service.has("global_rate_limits: { to: grpc, domain: edge, on_failure: refuse }")) << service.text;
   EXPECT_EQ(service.error, "");
   const std::string all = "{ default_value: { numerator: 100 } }";
   const Mapped local =
-      map_filter("local_ratelimit.v3.LocalRateLimit", "stat_prefix: l, token_bucket: { max_tokens: 10, tokens_per_fill: 5, fill_interval: 60s }, "
-                                                      "filter_enabled: " + all + ", filter_enforced: " + all);
-  EXPECT_TRUE(local.has("- { name: l, key: { route: true }, rate: 5/m, burst: 10 }") || local.has("rate: 5/m")) << local.text;
+      map_filter("local_ratelimit.v3.LocalRateLimit",
+                 "stat_prefix: l, token_bucket: { max_tokens: 10, tokens_per_fill: 5, fill_interval: 60s }, "
+                 "filter_enabled: " +
+                     all + ", filter_enforced: " + all);
+  EXPECT_TRUE(local.has("- { name: l, key: { route: true }, rate: 5/m, burst: 10 }") || local.has("rate: 5/m"))
+      << local.text;
   EXPECT_TRUE(local.has("rate_limits: l"));
   EXPECT_EQ(local.error, "");
 }
 
 TEST(Filters, Tokens) {
-  const std::string providers = "providers: { p: { issuer: i, audiences: [ a ], local_jwks: { filename: /keys.json }, forward: true, "
-                                "claim_to_headers: [ { header_name: x-user, claim_name: sub } ] } }, ";
-  const Mapped mapped = map_filter("jwt_authn.v3.JwtAuthentication",
-                                   providers + "rules: [ { match: { prefix: /admin/open } }, { match: { prefix: /admin }, requires: { provider_name: p } } ]");
+  const std::string providers =
+      "providers: { p: { issuer: i, audiences: [ a ], local_jwks: { filename: /keys.json }, forward: true, "
+      "claim_to_headers: [ { header_name: x-user, claim_name: sub } ] } }, ";
+  const Mapped mapped =
+      map_filter("jwt_authn.v3.JwtAuthentication", providers +
+                                                       "rules: [ { match: { prefix: /admin/open } }, { match: { "
+                                                       "prefix: /admin }, requires: { provider_name: p } } ]");
   EXPECT_TRUE(mapped.has("jwks_file: /keys.json")) << mapped.text;
   EXPECT_TRUE(mapped.has(R"(match: { path: { regex: "/admin/open.*" } })"));
   EXPECT_EQ(mapped.text.find("auth:"), mapped.text.rfind("auth:")) << "only one of the routes\n" << mapped.text;
   EXPECT_EQ(mapped.error, "");
   EXPECT_EQ(mapped.refused, 0U);
-  expect_refuses_all(map_filter("jwt_authn.v3.JwtAuthentication", "providers: { p: { remote_jwks: {} } }, rules: [ { match: { prefix: / }, requires: { provider_name: p } } ]"));
-  expect_refuses_all(map_filter("jwt_authn.v3.JwtAuthentication", providers + "rules: [ { match: { prefix: / }, requires: { requires_any: {} } } ]"));
+  expect_refuses_all(map_filter(
+      "jwt_authn.v3.JwtAuthentication",
+      "providers: { p: { remote_jwks: {} } }, rules: [ { match: { prefix: / }, requires: { provider_name: p } } ]"));
+  expect_refuses_all(map_filter("jwt_authn.v3.JwtAuthentication",
+                                providers + "rules: [ { match: { prefix: / }, requires: { requires_any: {} } } ]"));
 }
 
 TEST(Filters, AddressesAndNames) {
   const auto rules = [](const std::string& action, const std::string& permission, const std::string& principal) {
-    return map_filter("rbac.v3.RBAC", "rules: { action: " + action + ", policies: { p: { permissions: [ " + permission + " ], principals: [ " +
-                                          principal + " ] } } }");
+    return map_filter("rbac.v3.RBAC", "rules: { action: " + action + ", policies: { p: { permissions: [ " + permission +
+                                          " ], principals: [ " + principal + " ] } } }");
   };
   const std::string any = "{ any: true }", admin = "{ url_path: { path: { prefix: /admin } } }";
   const std::string lan = "{ remote_ip: { address_prefix: 10.0.0.0, prefix_len: 8 } }";

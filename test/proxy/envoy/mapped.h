@@ -61,10 +61,11 @@ static_resources:
                 "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
 )";
   text += std::string("                stat_prefix: web\n") + std::string(manager);
-  text += "                http_filters: [ " + std::string(filters) +
-          R"({ name: router, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router } } ]
+  text +=
+      "                http_filters: [ " + std::string(filters) +
+      R"({ name: router, typed_config: { "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router } } ]
                 route_config: { virtual_hosts: [ { name: all, domains: [ "*" ], routes: )" +
-          std::string(routes) + R"( } ] }
+      std::string(routes) + R"( } ] }
   clusters:
     - { name: app, load_assignment: { cluster_name: app, endpoints: [ { lb_endpoints: [
         { endpoint: { address: { socket_address: { address: 10.0.0.1, port_value: 80 } } } } ] } ] } }
