@@ -101,17 +101,12 @@ INSTANTIATE_TEST_SUITE_P(
              "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: 'gateway-error,reset', "
              "num_retries: 2, "
              "per_try_timeout: 0.5s } } } ]",
-             "retry: { on: [ gateway_error, connect_failure, refused, reset, timeout ], attempts: 3, try_timeout: "
-             "500ms }"},
+             "on: [ gateway_error, connect_failure, refused, reset, timeout ]\n            attempts: 3\n            "
+             "try_timeout: 500ms"},
         Rule{"Timeouts", "[ { match: { prefix: / }, route: { cluster: app, timeout: 3s, idle_timeout: 90s } } ]",
-             "response_timeout: 3s\n          stream_idle_timeout: 90s"},
+             "response_timeout: 3s, stream_idle_timeout: 90s"},
         Rule{"NoTimeout", "[ { match: { prefix: / }, route: { cluster: app, timeout: 0s } } ]",
              "response_timeout: 8760h"},
-        Rule{"Descriptors",
-             "[ { match: { prefix: / }, route: { cluster: app, rate_limits: [ { actions: [ { remote_address: {} }, { "
-             "request_headers: "
-             "{ header_name: x-key, descriptor_key: key } } ] } ] } } ]",
-             "entries: [ { source: true }, { header: x-key, key: key } ]"},
         Rule{
             "Fields",
             R"([ { match: { prefix: / }, route: { cluster: app }, request_headers_to_remove: [ x-a ], request_headers_to_add: [
