@@ -97,13 +97,13 @@ class ManagerMapper {
 
   void map_limits() {
     const Message common = manager_.sub("common_http_protocol_options");
-    put_duration(http_, "idle_timeout", common, "idle_timeout");
+    put_timeout(http_, "idle_timeout", common, "idle_timeout");
     put_duration(http_, "max_connection_age", common, "max_connection_duration");
     put_number(http_, "max_fields", common, "max_headers_count", 1, 1000);
     put_duration(http_, "request_timeout", manager_, "request_timeout");
     put_duration(http_, "request_timeout", common, "max_stream_duration");
-    put_duration(http_, "header_timeout", manager_, "request_headers_timeout");
-    put_duration(http_, "stream_idle_timeout", manager_, "stream_idle_timeout");
+    put_timeout(http_, "header_timeout", manager_, "request_headers_timeout");
+    put_timeout(http_, "stream_idle_timeout", manager_, "stream_idle_timeout");
     if (const auto kib = manager_.number("max_request_headers_kb")) {
       if (*kib > 64) manager_.ignore("max_request_headers_kb", "the largest head is 64KiB");
       put(http_, "max_head", absl::StrCat(std::clamp<uint64_t>(*kib, 1, 64), "KiB"));
@@ -163,7 +163,7 @@ class ManagerMapper {
       }
     }
     if (!websocket) put(http_, "websocket", "false");
-    if (websocket) put_duration(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
+    if (websocket) put_timeout(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
   }
 
   void map_server() {

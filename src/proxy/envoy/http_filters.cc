@@ -231,7 +231,7 @@ void HttpFilters::put_local_limit(const Message& limit, MappedRoute& route) cons
 void HttpFilters::read_overrides(const Message& route, const RouteSurroundings& around, MappedRoute& made) const {
   Message cors, limit = local_limit_;
   bool authorize = true;
-  for (const Message* const level : {&around.virtual_host, &route}) {
+  for (const Message* const level : {&around.configuration, &around.virtual_host, &route}) {
     for (const auto& [name, options] : level->any_map("typed_per_filter_config")) {
       if (options.type().ends_with(".CorsPolicy")) cors = options;
       if (options.type().ends_with(".LocalRateLimit")) limit = options;
