@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 
+import examples_test
 import harness
 from examples_test import EXAMPLES, Program
 from harness import SLUICE, need
@@ -321,6 +322,25 @@ resources:
         _, errors = self.convert("--from", "envoy", listener, code=3)
         self.assertIn('lds.yaml:9:', errors)
         self.assertIn('there is no route configuration "routes"', errors)
+
+
+class ConvertedExamples(examples_test.Examples):
+    """What holds for Envoy in docs/examples holds for Sluice with the file that is made of Envoy's."""
+
+    test_all_examples_are_tested = None
+
+    def each_program(self, example, servers, claims):
+        ports = {}
+        text = self.rewritten((EXAMPLES / example / "envoy.yaml").read_text(encoding="utf-8"), servers, ports)
+        path = os.path.join(self.folder, "envoy.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run([SLUICE, "convert", "--from", "envoy", "--strict", path], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        proxy = self.sluice(done.stdout)
+        claims(ports, "envoy")
+        self.stop(proxy)
 
 
 if __name__ == "__main__":

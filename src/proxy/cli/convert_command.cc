@@ -90,7 +90,7 @@ int convert_command(const Arguments& arguments) {
   if (refused > 0 && arguments.has("--strict")) {
     return fail(1, absl::StrCat("nothing is printed, because of --strict: ", refused, " refused"));
   }
-  const absl::StatusOr<config::Config> checked = config::load_text(text, "the result");
+  const absl::StatusOr<config::Config> checked = config::load_text(text, "result");
   if (!checked.ok()) print_error(checked.status().message());
   const int failed = write_result(text, arguments.value("--output").value_or(""));
   if (failed != 0 || !checked.ok()) return 1;

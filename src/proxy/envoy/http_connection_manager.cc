@@ -40,6 +40,7 @@ class ManagerMapper {
     made_.readiness_paths = filters.readiness_paths();
     made_.is_locked = filters.is_locked();
     map_routes(has_tls, filters);
+    drop_unused_descriptors();
     return std::move(made_);
   }
 
@@ -96,13 +97,13 @@ class ManagerMapper {
 
   void map_limits() {
     const Message common = manager_.sub("common_http_protocol_options");
-    put_duration(http_, "idle_timeout", common, "idle_timeout");
+    put_timeout(http_, "idle_timeout", common, "idle_timeout");
     put_duration(http_, "max_connection_age", common, "max_connection_duration");
     put_number(http_, "max_fields", common, "max_headers_count", 1, 1000);
     put_duration(http_, "request_timeout", manager_, "request_timeout");
     put_duration(http_, "request_timeout", common, "max_stream_duration");
-    put_duration(http_, "header_timeout", manager_, "request_headers_timeout");
-    put_duration(http_, "stream_idle_timeout", manager_, "stream_idle_timeout");
+    put_timeout(http_, "header_timeout", manager_, "request_headers_timeout");
+    put_timeout(http_, "stream_idle_timeout", manager_, "stream_idle_timeout");
     if (const auto kib = manager_.number("max_request_headers_kb")) {
       if (*kib > 64) manager_.ignore("max_request_headers_kb", "the largest head is 64KiB");
       put(http_, "max_head", absl::StrCat(std::clamp<uint64_t>(*kib, 1, 64), "KiB"));
@@ -162,7 +163,7 @@ class ManagerMapper {
       }
     }
     if (!websocket) put(http_, "websocket", "false");
-    if (websocket) put_duration(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
+    if (websocket) put_timeout(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
   }
 
   void map_server() {
@@ -195,13 +196,25 @@ class ManagerMapper {
     if (!configuration) return manager_.refuse("", "there are no routes: requests get 404");
     made_.lists = map_virtual_hosts(
         {.state = state_, .has_tls = has_tls, .filters = filters, .virtual_host = {}, .configuration = configuration});
-    HttpFilters applied = filters;
     for (HostRoutes& list : made_.lists) {
-      if (applied.apply(list.routes)) continue;
+      if (filters.apply(list.routes)) continue;
       manager_.refuse(
           "http_filters",
           "the rules of a filter concern a part of a route that cannot be said: the listener refuses all requests");
       made_.is_locked = true;
+    }
+  }
+
+  // A service without descriptors, and descriptors without a service, have no effect.
+  void drop_unused_descriptors() {
+    bool used = false;
+    for (const HostRoutes& list : made_.lists) {
+      for (const MappedRoute& route : list.routes) used = used || route.out.find("rate_limit_descriptors") != nullptr;
+    }
+    if (!used) return remove_key(http_, "global_rate_limits");
+    if (http_.find("global_rate_limits") != nullptr) return;
+    for (HostRoutes& list : made_.lists) {
+      for (MappedRoute& route : list.routes) remove_key(route.out, "rate_limit_descriptors");
     }
   }
 

@@ -23,6 +23,19 @@ bool is_guard(std::string_view type) {
                      [&](std::string_view word) { return absl::StrContains(type, word); });
 }
 
+// The parts of a route that rules concern are the same for each route.
+void drop_routes_never_taken(std::vector<MappedRoute>& routes) {
+  std::vector<MappedRoute> kept;
+  for (MappedRoute& route : routes) {
+    const bool taken = std::any_of(kept.begin(), kept.end(), [&](const MappedRoute& before) {
+      return before.conditions.is_path_only() &&
+             overlap_of(route.conditions.path, before.conditions.path) == Overlap::kAll;
+    });
+    if (!taken) kept.push_back(std::move(route));
+  }
+  routes = std::move(kept);
+}
+
 // `N/s`, `N/m` or `N/h`; empty if the rate is none of these.
 std::string rate_of(uint64_t tokens, std::chrono::milliseconds interval) {
   if (interval.count() <= 0 || tokens == 0) return "";
@@ -218,7 +231,7 @@ void HttpFilters::put_local_limit(const Message& limit, MappedRoute& route) cons
 void HttpFilters::read_overrides(const Message& route, const RouteSurroundings& around, MappedRoute& made) const {
   Message cors, limit = local_limit_;
   bool authorize = true;
-  for (const Message* const level : {&around.virtual_host, &route}) {
+  for (const Message* const level : {&around.configuration, &around.virtual_host, &route}) {
     for (const auto& [name, options] : level->any_map("typed_per_filter_config")) {
       if (options.type().ends_with(".CorsPolicy")) cors = options;
       if (options.type().ends_with(".LocalRateLimit")) limit = options;
@@ -243,9 +256,10 @@ void HttpFilters::read_overrides(const Message& route, const RouteSurroundings& 
   if (!buffered_.empty() && made.forwards()) put(map_at(made.out, "buffer"), "requests", buffered_);
 }
 
-bool HttpFilters::apply(std::vector<MappedRoute>& routes) {
+bool HttpFilters::apply(std::vector<MappedRoute>& routes) const {
   bool all = true;
   for (const AccessRules& rules : rules_) all = rules.apply(routes) && all;
+  drop_routes_never_taken(routes);
   return all;
 }
 

@@ -27,8 +27,9 @@ class HttpFilters {
 
   /// Reads what routes say about filters: typed_per_filter_config, of the most specific level that has it.
   void read_overrides(const Message& route, const RouteSurroundings& around, MappedRoute& made) const;
-  /// Adds to the routes what the filters demand. Returns false if that cannot be said for one of them.
-  bool apply(std::vector<MappedRoute>& routes);
+  /// Adds to the routes what the filters demand, and leaves out those that are never taken. Returns false if
+  /// that cannot be said for one of them.
+  bool apply(std::vector<MappedRoute>& routes) const;
 
  private:
   void read(const Message& entry);

@@ -12,6 +12,7 @@
 #include "proxy/config/model/host_pattern.h"
 #include "proxy/envoy/access_logs.h"
 #include "proxy/envoy/http_connection_manager.h"
+#include "proxy/envoy/ordering.h"
 #include "proxy/envoy/tls.h"
 
 namespace sluice::envoy {
@@ -151,7 +152,7 @@ class ListenerMapper {
     for (const Message& message : listener_.subs("filter_chains")) read_chain(message, false);
     if (const Message message = listener_.sub("default_filter_chain")) read_chain(message, true);
     if (chains_.empty()) return refuse("filter_chains", "there is none that can be mapped");
-    std::stable_sort(chains_.begin(), chains_.end(), [](const Chain& a, const Chain& b) {
+    sort_in_order(chains_, [](const Chain& a, const Chain& b) {
       return a.is_default != b.is_default ? b.is_default : specificity(a) > specificity(b);
     });
     for (const Chain& chain : chains_) {
@@ -219,21 +220,12 @@ class ListenerMapper {
     put_duration(tcp, "max_duration", first.proxy, "max_downstream_connection_duration");
     put_duration(tcp, "inspect_timeout", listener_, "listener_filters_timeout");
     if (plain || tcp.find("inspect_timeout") == nullptr || tcp.find("inspect_timeout")->text == "0")
-      drop(tcp, "inspect_timeout");
+      remove_key(tcp, "inspect_timeout");
     put_buffer(tcp);
     put_access_log(first.proxy, tcp);
     report_differences("idle_timeout");
     put(out_, "tcp", std::move(tcp));
     return true;
-  }
-
-  static void drop(Node& map, std::string_view key) {
-    for (size_t i = 0; i < map.keys.size(); ++i) {
-      if (map.keys[i].text != key) continue;
-      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
-      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
   }
 
   std::string tcp_target(const Message& proxy) {
@@ -271,8 +263,7 @@ class ListenerMapper {
     // The certificate of the chain for all other names is the default.
     std::vector<const Chain*> order;
     for (const Chain& chain : chains) order.push_back(&chain);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
+    sort_in_order(order, [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
     for (const Chain* const chain : order) {
       std::optional<ListenerTls> tls = listener_tls(chain->tls, http, state_);
       if (!tls) continue;
@@ -292,8 +283,8 @@ class ListenerMapper {
 
   void merge_tls(const Chain& chain, const Node& tls, Node& all) {
     Node rest = tls, known = all;
-    drop(rest, "certificates");
-    drop(known, "certificates");
+    remove_key(rest, "certificates");
+    remove_key(known, "certificates");
     if (!same_value(rest, known)) {
       chain.message.refuse(
           "transport_socket",
@@ -334,6 +325,18 @@ class ListenerMapper {
     std::erase_if(lists, [](const HostRoutes& list) { return list.hosts.empty(); });
   }
 
+  bool has_clients_with_names() const {
+    const Node* const tls = out_.find("tls");
+    return tls != nullptr && tls->find("client_ca") != nullptr;
+  }
+
+  // Where no client has a certificate, nobody has a name.
+  static void drop_routes_for_names(std::vector<HostRoutes>& lists) {
+    for (HostRoutes& list : lists) {
+      std::erase_if(list.routes, [](const MappedRoute& route) { return !route.conditions.peers.empty(); });
+    }
+  }
+
   void check_chain_choice() {
     if (chains_.size() == 1 && chains_.front().names.empty()) return;
     for (const Chain& chain : chains_) {
@@ -365,6 +368,7 @@ class ListenerMapper {
       }
     }
     check_chain_choice();
+    if (!has_clients_with_names()) drop_routes_for_names(lists);
     close_host_routes(lists);
     std::erase_if(lists, [](const HostRoutes& list) { return list.routes.empty(); });
     Node http = map_node();

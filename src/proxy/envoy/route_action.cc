@@ -97,10 +97,8 @@ class RouteMapper {
       return true;
     }
     map_rewrite(action);
-    put_duration(made_.out, "response_timeout", action, "timeout");
-    if (const auto timeout = action.duration("timeout"); timeout && timeout->count() == 0)
-      put(made_.out, "response_timeout", "8760h");
-    put_duration(made_.out, "stream_idle_timeout", action, "idle_timeout");
+    put_timeout(made_.out, "response_timeout", action, "timeout");
+    put_timeout(made_.out, "stream_idle_timeout", action, "idle_timeout");
     put_duration(made_.out, "request_timeout", action.sub("max_stream_duration"), "max_stream_duration");
     if (action.text("priority") == "HIGH") put(made_.out, "priority", "high");
     Message retry = action.sub("retry_policy");
@@ -167,6 +165,8 @@ class RouteMapper {
     const std::vector<Message> policies = action.subs("hash_policy");
     if (policies.empty()) return;
     MappedUpstream* const upstream = state_.find_upstream(action.text("cluster"));
+    if (action.has("weighted_clusters"))
+      return action.refuse("hash_policy", "it needs one cluster, which the route names");
     if (upstream == nullptr || !upstream->is_hashed) return;  // Nor has it an effect in Envoy.
     Node hash = map_node();
     const Message& policy = policies.front();

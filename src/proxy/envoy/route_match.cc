@@ -172,16 +172,14 @@ bool PathSet::fits(std::string_view path) const {
 
 Overlap overlap_of(const PathSet& route, const PathSet& rule) {
   if (rule.kind == Kind::kAll || route == rule) return Overlap::kAll;
-  if (route.kind == Kind::kRegex || rule.kind == Kind::kRegex || route.any_case || rule.any_case)
-    return Overlap::kUnknown;
   if (route.kind == Kind::kAll) return Overlap::kSome;
+  if (route.kind == Kind::kRegex || rule.kind == Kind::kRegex || route.any_case || rule.any_case) {
+    return overlap_by_beginning(route, rule);
+  }
   if (route.kind == Kind::kExact) return rule.fits(route.text) ? Overlap::kAll : Overlap::kNone;
   if (rule.kind == Kind::kExact) return route.fits(rule.text) ? Overlap::kSome : Overlap::kNone;
   if (is_prefix_of_all(rule, route)) return Overlap::kAll;
-  return route.fits(rule.text) ||
-                 (rule.kind == Kind::kBytes && route.kind == Kind::kSegments && rule.text == route.text + "/")
-             ? Overlap::kSome
-             : Overlap::kNone;
+  return route.fits(rule.text) ? Overlap::kSome : Overlap::kNone;
 }
 
 Node RouteConditions::match_node(const std::vector<std::string>& hosts) const {

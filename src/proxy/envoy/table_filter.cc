@@ -160,7 +160,7 @@ constexpr FieldRule kOfExtensionsFiltersHttpCompressorCompressor[] = {
     {"compressor_library", kYes, "gzip, brotli, zstd", "envoy.config.core.v3.TypedExtensionConfig"},
     {"response_direction_config", kYes, "",
      "envoy.extensions.filters.http.compressor.v3.Compressor.ResponseDirectionConfig"},
-    {"request_direction_config", kRefused, "requests are not compressed"},
+    {"request_direction_config", kIgnored, "requests are not compressed"},
     {"content_length", kYes, "`compression.min_size`"},
     {"content_type", kYes, "`compression.types`"},
     {"disable_on_etag_header", kIgnored},
@@ -373,7 +373,7 @@ constexpr FieldRule kOfConfigRbacPrincipalAuthenticated[] = {
 constexpr FieldRule kOfExtensionsFiltersHttpJwtauthnJwtAuthentication[] = {
     {"providers", kYes},
     {"rules", kYes, "", "envoy.extensions.filters.http.jwt_authn.v3.RequirementRule"},
-    {"requirement_map", kYes},
+    {"requirement_map", kRefused, "write the requirement in `requires`"},
     {"filter_state_rules", kRefused},
     {"bypass_cors_preflight", kYes, "always so"},
     {"strip_failure_response", kIgnored},

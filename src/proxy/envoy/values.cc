@@ -48,6 +48,12 @@ void put_duration(config::Node& out, std::string_view key, const Message& messag
   if (const auto duration = message.duration(field)) put(out, key, duration_text(*duration));
 }
 
+void put_timeout(config::Node& out, std::string_view key, const Message& message, std::string_view field) {
+  const auto duration = message.duration(field);
+  if (duration)
+    put(out, key, duration_text(duration->count() == 0 ? std::chrono::milliseconds(kLongestMs) : *duration));
+}
+
 void put_number(config::Node& out, std::string_view key, const Message& message, std::string_view field, uint64_t least,
                 uint64_t most) {
   const auto number = message.number(field);

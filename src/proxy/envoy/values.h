@@ -18,6 +18,9 @@ std::string duration_text(std::chrono::milliseconds duration);
 /// Writes the duration in `field`, if there is one, to `key` of `out`.
 void put_duration(config::Node& out, std::string_view key, const Message& message, std::string_view field);
 
+/// The same for a timeout that is never in Envoy if it is 0, and here only if it is very long.
+void put_timeout(config::Node& out, std::string_view key, const Message& message, std::string_view field);
+
 /// Writes the number in `field`, if there is one, to `key` of `out`. One that is not from `least` to `most` is replaced
 /// by the nearest that is, which a finding says.
 void put_number(config::Node& out, std::string_view key, const Message& message, std::string_view field,

@@ -10,6 +10,7 @@
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/host_pattern.h"
 #include "proxy/envoy/http_filters.h"
+#include "proxy/envoy/ordering.h"
 
 namespace sluice::envoy {
 namespace {
@@ -110,8 +111,10 @@ MappedRoute not_found() {
   return made;
 }
 
+// Names that are no patterns are in one list only.
 bool takes_hosts_of(const HostRoutes& later, const HostRoutes& list) {
   if (later.hosts.empty()) return true;
+  if (longest_star(later) == 0) return false;
   return std::any_of(list.hosts.begin(), list.hosts.end(), [&](const std::string& host) {
     return std::any_of(later.hosts.begin(), later.hosts.end(),
                        [&](const std::string& wide) { return wide == host || host_covers(wide, host); });
@@ -149,7 +152,7 @@ std::vector<HostRoutes> map_virtual_hosts(const RouteSurroundings& around) {
       named.push_back({.hosts = std::move(hosts.hosts), .routes = std::move(routes)});
   }
   for (const HostRoutes& list : named) split_exact_names(named, list, all);
-  std::stable_sort(all.begin(), all.end(), [](const HostRoutes& a, const HostRoutes& b) {
+  sort_in_order(all, [](const HostRoutes& a, const HostRoutes& b) {
     const size_t x = longest_star(a), y = longest_star(b);
     return x == 0 || y == 0 ? x == 0 && y != 0 : x > y;
   });

@@ -164,6 +164,15 @@ void put_words(Node& map, std::string_view key, const std::vector<std::string>& 
   }
 }
 
+void remove_key(Node& map, std::string_view key) {
+  for (size_t i = 0; i < map.keys.size(); ++i) {
+    if (map.keys[i].text != key) continue;
+    map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+    map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
 bool same_value(const Node& a, const Node& b) {
   const auto same_list = [](const std::vector<Node>& x, const std::vector<Node>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(), same_value);

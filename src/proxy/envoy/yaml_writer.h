@@ -21,6 +21,8 @@ config::Node& map_at(config::Node& map, std::string_view key);
 config::Node& list_at(config::Node& map, std::string_view key);
 /// A text where there is one, else a list: `host: a` or `host: [ a, b ]`.
 void put_words(config::Node& map, std::string_view key, const std::vector<std::string>& texts);
+/// Removes a key of a map, if it is there.
+void remove_key(config::Node& map, std::string_view key);
 /// Whether both are the same, wherever they were written.
 bool same_value(const config::Node& a, const config::Node& b);
 

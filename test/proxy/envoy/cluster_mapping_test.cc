@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClusterRule{
             "Http2ByOptions",
             R"(typed_extension_protocol_options: { x: { "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} }, common_http_protocol_options: { idle_timeout: 9s } } })",
-            "protocol: http2\n    pool: { idle_timeout: 9s }"},
+            "pool: { idle_timeout: 9s }\n    protocol: http2"},
         ClusterRule{"HttpCheck",
                     "health_checks: [ { interval: 1s, timeout: 2s, healthy_threshold: 2, unhealthy_threshold: 3, "
                     "http_health_check: { path: /h, "

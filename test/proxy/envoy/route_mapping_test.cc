@@ -26,7 +26,8 @@ TEST_P(RouteMapping, IsAsExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Rules, RouteMapping,
     testing::Values(
-        Rule{"PrefixOfBytes", "[ { match: { prefix: /api }, route: { cluster: app } } ]", R"(path: { regex: "/api.*" })"},
+        Rule{"PrefixOfBytes", "[ { match: { prefix: /api }, route: { cluster: app } } ]",
+             R"(path: { regex: "/api.*" })"},
         Rule{"PrefixWithSlash", "[ { match: { prefix: /api/ }, route: { cluster: app } } ]", "path: { prefix: /api/ }"},
         Rule{"PrefixOfSegments", "[ { match: { path_separated_prefix: /api }, route: { cluster: app } } ]",
              "path: { prefix: /api }"},
@@ -35,74 +36,83 @@ INSTANTIATE_TEST_SUITE_P(
              R"(path: { regex: "(?i)/a\\.b" })"},
         Rule{"Regex", R"([ { match: { safe_regex: { regex: "/a[0-9]+" } }, route: { cluster: app } } ])",
              R"(path: { regex: "/a[0-9]+" })"},
-        Rule{"Method",
-             R"([ { match: { prefix: /, headers: [ { name: ":method", string_match: { exact: PUT } } ] }, route: { cluster: app } } ])",
-             "match: { method: PUT }"},
-        Rule{"Header",
-             R"([ { match: { prefix: /, headers: [ { name: x, string_match: { suffix: b } } ] }, route: { cluster: app } } ])",
-             "headers: [ { name: x, suffix: b } ]"},
-        Rule{"HeaderOfOldForm", R"([ { match: { prefix: /, headers: [ { name: x, exact_match: b } ] }, route: { cluster: app } } ])",
+        Rule{
+            "Method",
+            R"([ { match: { prefix: /, headers: [ { name: ":method", string_match: { exact: PUT } } ] }, route: { cluster: app } } ])",
+            "match: { method: PUT }"},
+        Rule{
+            "Header",
+            R"([ { match: { prefix: /, headers: [ { name: x, string_match: { suffix: b } } ] }, route: { cluster: app } } ])",
+            "headers: [ { name: x, suffix: b } ]"},
+        Rule{"HeaderOfOldForm",
+             R"([ { match: { prefix: /, headers: [ { name: x, exact_match: b } ] }, route: { cluster: app } } ])",
              "headers: [ { name: x, exact: b } ]"},
-        Rule{"HeaderAbsent", R"([ { match: { prefix: /, headers: [ { name: x, present_match: false } ] }, route: { cluster: app } } ])",
+        Rule{"HeaderAbsent",
+             R"([ { match: { prefix: /, headers: [ { name: x, present_match: false } ] }, route: { cluster: app } } ])",
              "headers: [ { name: x, not: true } ]"},
-        Rule{"HeaderInverted",
-             R"([ { match: { prefix: /, headers: [ { name: x, string_match: { exact: b }, invert_match: true } ] }, route: { cluster: app } } ])",
-             "headers: [ { name: x }, { name: x, exact: b, not: true } ]"},
-        Rule{"HeaderInAnyCase",
-             R"([ { match: { prefix: /, headers: [ { name: x, string_match: { prefix: b, ignore_case: true } } ] }, route: { cluster: app } } ])",
-             R"(headers: [ { name: x, regex: "(?i)b.*" } ])"},
-        Rule{"Query",
-             R"([ { match: { prefix: /, query_parameters: [ { name: v, string_match: { exact: "2" } } ] }, route: { cluster: app } } ])",
-             "query: [ { name: v, exact: 2 } ]"},
+        Rule{
+            "HeaderInverted",
+            R"([ { match: { prefix: /, headers: [ { name: x, string_match: { exact: b }, invert_match: true } ] }, route: { cluster: app } } ])",
+            "headers: [ { name: x }, { name: x, exact: b, not: true } ]"},
+        Rule{
+            "HeaderInAnyCase",
+            R"([ { match: { prefix: /, headers: [ { name: x, string_match: { prefix: b, ignore_case: true } } ] }, route: { cluster: app } } ])",
+            R"(headers: [ { name: x, regex: "(?i)b.*" } ])"},
+        Rule{
+            "Query",
+            R"([ { match: { prefix: /, query_parameters: [ { name: v, string_match: { exact: "2" } } ] }, route: { cluster: app } } ])",
+            "query: [ { name: v, exact: 2 } ]"},
         Rule{"Grpc", "[ { match: { prefix: /, grpc: {} }, route: { cluster: app } } ]", "name: content-type"},
-        Rule{"Response", R"([ { match: { prefix: / }, direct_response: { status: 204 } } ])", "respond: { status: 204 }"},
+        Rule{"Response", R"([ { match: { prefix: / }, direct_response: { status: 204 } } ])",
+             "respond: { status: 204 }"},
         Rule{"ResponseWithType",
              R"([ { match: { prefix: / }, direct_response: { status: 200, body: { inline_string: "<p>" } },
                     response_headers_to_add: [ { header: { key: content-type, value: text/html }, append_action: OVERWRITE_IF_EXISTS_OR_ADD } ] } ])",
              R"(respond: { status: 200, body: "<p>", content_type: text/html })"},
-        Rule{"RedirectToHttps", "[ { match: { prefix: / }, redirect: { https_redirect: true } } ]", "redirect: { scheme: https }"},
-        Rule{"RedirectStatus", "[ { match: { prefix: / }, redirect: { host_redirect: b.test, response_code: SEE_OTHER } } ]",
+        Rule{"RedirectToHttps", "[ { match: { prefix: / }, redirect: { https_redirect: true } } ]",
+             "redirect: { scheme: https }"},
+        Rule{"RedirectStatus",
+             "[ { match: { prefix: / }, redirect: { host_redirect: b.test, response_code: SEE_OTHER } } ]",
              "redirect: { status: 303, host: b.test }"},
         Rule{"RedirectPath", "[ { match: { path: /a }, redirect: { path_redirect: /b, strip_query: true } } ]",
              "redirect: { path: /b, drop_query: true }"},
         Rule{"RewriteOfSlashes", "[ { match: { prefix: /a/ }, route: { cluster: app, prefix_rewrite: /b/ } } ]",
              "rewrite: { prefix: /b/ }"},
         Rule{"RewriteOfBytes", "[ { match: { prefix: /a }, route: { cluster: app, prefix_rewrite: / } } ]",
-             R"(rewrite: { regex: "/a(.*)", substitution: "/\\1" })"},
-        Rule{"RewriteOfExact", "[ { match: { path: /a }, route: { cluster: app, prefix_rewrite: /b } } ]", "rewrite: { path: /b }"},
+             R"~(rewrite: { regex: "/a(.*)", substitution: "/\\1" })~"},
+        Rule{"RewriteOfExact", "[ { match: { path: /a }, route: { cluster: app, prefix_rewrite: /b } } ]",
+             "rewrite: { path: /b }"},
         Rule{"RewriteOfHost", "[ { match: { prefix: / }, route: { cluster: app, host_rewrite_literal: b.test } } ]",
              "rewrite: { host: b.test }"},
-        Rule{"RewriteByRegex",
-             R"([ { match: { prefix: / }, route: { cluster: app, regex_rewrite: { pattern: { regex: "^/v([0-9])" }, substitution: '/\1'
-}
-}
-} ])",
-             R"(rewrite: { regex: "(/v([0-9]))(.*)", substitution: "/\\2\\3"
-})"},
+        Rule{
+            "RewriteByRegex",
+            R"~([ { match: { prefix: / }, route: { cluster: app, regex_rewrite: { pattern: { regex: "^/v([0-9])" }, substitution: '/\1' } } } ])~",
+            R"~(rewrite: { regex: "(/v([0-9]))(.*)", substitution: "/\\2\\3" })~"},
         Rule{"Weights",
-             "[ { match: { prefix: / }, route: { weighted_clusters: { clusters: [ { name: app, weight: 9 }, { name: other, weight: 1 } ] } } } ]",
+             "[ { match: { prefix: / }, route: { weighted_clusters: { clusters: [ { name: app, weight: 9 }, { name: "
+             "other, weight: 1 } ] } } } ]",
              "split: [ { forward: app, weight: 9 }, { forward: other, weight: 1 } ]"},
         Rule{"Mirror",
-             "[ { match: { prefix: / }, route: { cluster: app, request_mirror_policies: [ { cluster: other, runtime_fraction: "
+             "[ { match: { prefix: / }, route: { cluster: app, request_mirror_policies: [ { cluster: other, "
+             "runtime_fraction: "
              "{ default_value: { numerator: 10 } } } ] } } ]",
              "mirror: { to: other, percent: 10 }"},
         Rule{"Retry",
-             "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: 'gateway-error,reset', num_retries: 2, "
+             "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: 'gateway-error,reset', "
+             "num_retries: 2, "
              "per_try_timeout: 0.5s } } } ]",
-             "retry: { on: [ gateway_error, connect_failure, refused, reset, timeout ], attempts: 3, try_timeout: 500ms }"},
+             "on: [ gateway_error, connect_failure, refused, reset, timeout ]\n            attempts: 3\n            "
+             "try_timeout: 500ms"},
         Rule{"Timeouts", "[ { match: { prefix: / }, route: { cluster: app, timeout: 3s, idle_timeout: 90s } } ]",
-             "response_timeout: 3s\n          stream_idle_timeout: 90s"},
-        Rule{"NoTimeout", "[ { match: { prefix: / }, route: { cluster: app, timeout: 0s } } ]", "response_timeout: 8760h"},
-        Rule{"Descriptors",
-             "[ { match: { prefix: / }, route: { cluster: app, rate_limits: [ { actions: [ { remote_address: {} }, { request_headers: "
-             "{ header_name: x-key, descriptor_key: key } } ] } ] } } ]",
-             "entries: [ { source: true }, { header: x-key, key: key } ]"},
-        Rule{"Fields",
-             R"([ { match: { prefix: / }, route: { cluster: app }, request_headers_to_remove: [ x-a ], request_headers_to_add: [
+             "response_timeout: 3s, stream_idle_timeout: 90s"},
+        Rule{"NoTimeout", "[ { match: { prefix: / }, route: { cluster: app, timeout: 0s } } ]",
+             "response_timeout: 8760h"},
+        Rule{
+            "Fields",
+            R"([ { match: { prefix: / }, route: { cluster: app }, request_headers_to_remove: [ x-a ], request_headers_to_add: [
                   { header: { key: x-b, value: "%REQ(x-c)% 100%%" } } ] } ])",
-             R"(request_headers: [ { name: x-a, remove: true }, { name: x-b, add: "%{header:x-c} 100%%" } ])"}),
-    [](const testing::TestParamInfo<Rule>& info) {
-  return info.param.name; });
+            R"(request_headers: [ { name: x-a, remove: true }, { name: x-b, add: "%{header:x-c} 100%%" } ])"}),
+    [](const testing::TestParamInfo<Rule>& info) { return info.param.name; });
 
 // ---- What cannot be said
 
