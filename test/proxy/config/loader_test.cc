@@ -110,6 +110,7 @@ rate_limits:
     status: 503
     dry_run: true
   - { name: some, rate: 44/h }
+  - { name: pipe, rate: 45MiB/s, burst: 46MiB }
 listeners:
   - name: edge
     address: [ "[::]:443", "unix:/run/edge" ]
@@ -184,6 +185,8 @@ listeners:
           forward: three
           rewrite: { regex: '/v(.)/(.*)', substitution: '/\2/\1' }
           rate_limits: all
+          response_bandwidth: pipe
+          request_bandwidth: [ pipe ]
           rate_limit_descriptors: [ { entries: [ { value: api, key: kind }, { route: true } ] } ]
           ext_authz: { to: three, timeout: 46s, on_failure: allow }
           auth:
@@ -207,6 +210,8 @@ listeners:
         - { match: { path: { exact: /ready } }, readiness: true }
         - forward: two
       rate_limits: some
+      response_bandwidth: [ pipe ]
+      request_bandwidth: pipe
       global_rate_limits: { to: three, domain: d, timeout: 47ms, on_failure: refuse, descriptors: [ { entries: [ { source: true } ] } ] }
       request_headers: [ { name: x-e, set: f } ]
       response_headers: [ { name: x-f, set: g } ]
@@ -337,7 +342,7 @@ upstreams:
                                                   .interval = std::chrono::milliseconds(51),
                                                   .refuse = Priority::kNormal}));
   EXPECT_EQ(config.body_file, (BodyFile{.directory = "/x", .limit = {6 * kMiB}}));
-  ASSERT_EQ(config.rate_limits.size(), 2);
+  ASSERT_EQ(config.rate_limits.size(), 3);
   EXPECT_EQ(config.rate_limits[0], (RateLimit{.name = "all",
                                               .key = RateKey{.source = true,
                                                              .route = true,
@@ -351,6 +356,8 @@ upstreams:
                                               .entries = 64,
                                               .status = 503,
                                               .dry_run = true}));
+  EXPECT_EQ(config.rate_limits[2],
+            (RateLimit{.name = "pipe", .rate = *Rate::parse("45MiB/s"), .burst = *Burst::parse("46MiB")}));
 
   ASSERT_EQ(config.listeners.size(), 3);
   const Listener& edge = config.listeners[0];
@@ -469,6 +476,8 @@ upstreams:
                                                       .response_headers = {*FieldName::parse("x-n")},
                                                       .on_failure = OnFailure::kAllow}));
   EXPECT_EQ(http.routes[4].rate_limits, std::vector<std::string>{"all"});
+  EXPECT_EQ(http.routes[4].response_bandwidth, std::vector<std::string>{"pipe"});
+  EXPECT_EQ(http.routes[4].request_bandwidth, std::vector<std::string>{"pipe"});
   EXPECT_EQ(http.routes[4].ext_authz,
             (ExtAuthz{.to = "three", .timeout = std::chrono::seconds(46), .on_failure = OnFailure::kAllow}));
   ASSERT_EQ(http.routes[4].rate_limit_descriptors.size(), 1);
@@ -484,6 +493,8 @@ upstreams:
   ASSERT_EQ(http.global_rate_limits->descriptors.size(), 1);
   EXPECT_TRUE(http.global_rate_limits->descriptors[0].entries[0].source);
   EXPECT_EQ(http.rate_limits, std::vector<std::string>{"some"});
+  EXPECT_EQ(http.response_bandwidth, std::vector<std::string>{"pipe"});
+  EXPECT_EQ(http.request_bandwidth, std::vector<std::string>{"pipe"});
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
                                        .methods = {"PUT"},
