@@ -232,6 +232,7 @@ class BorrowedMemory(harness.SluiceTest):
         self.assertLessEqual(workers[0]["bytes"], PART_MIB * MIB)
         self.assertEqual([each["budget_bytes"] for each in workers], [PART_MIB * MIB] * 2)
         self.assertEqual(sum(each["borrowed_bytes"] for each in workers), 0)
+        harness.print_note(f"alone {workers[0]['bytes'] / MIB:.1f} MiB of {PART_MIB}")
 
     def test_budget_that_is_too_small(self):
         with self.assertRaisesRegex(AssertionError, "memory.budget: 32MiB is less than memory.worker_budget, 32MiB, of 2 workers"):
