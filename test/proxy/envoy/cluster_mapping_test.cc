@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
             "ProxyProtocol",
             R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport, config: { version: V2 } } })",
             "send_proxy_protocol: v2"}),
-    [](const testing::TestParamInfo<ClusterRule>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<ClusterRule>& rule) { return rule.param.name; });
 
 TEST(Endpoints, WeightsPrioritiesAndHealth) {
   const Mapped mapped = map_yaml(with_cluster(R"(      load_assignment:

@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
             "Log",
             R"(access_log: [ { name: l, typed_config: { "@type": type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog, log_format: { text_format_source: { inline_string: "%REQ(:METHOD)% %RESPONSE_CODE% %REQ(X-A)% %BYTES_SENT%\n" } } } } ])",
             R"(access_log: { file: stdout, format: "%{method} %{status} %{header:x-a} %{bytes_out}" })"}),
-    [](const testing::TestParamInfo<Option>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Option>& rule) { return rule.param.name; });
 
 TEST(Filters, Compression) {
   const Mapped mapped = map_filter(

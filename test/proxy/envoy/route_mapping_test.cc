@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"([ { match: { prefix: / }, route: { cluster: app }, request_headers_to_remove: [ x-a ], request_headers_to_add: [
                   { header: { key: x-b, value: "%REQ(x-c)% 100%%" } } ] } ])",
             R"(request_headers: [ { name: x-a, remove: true }, { name: x-b, add: "%{header:x-c} 100%%" } ])"}),
-    [](const testing::TestParamInfo<Rule>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Rule>& rule) { return rule.param.name; });
 
 // ---- What cannot be said
 
