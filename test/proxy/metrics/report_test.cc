@@ -92,7 +92,11 @@ TEST_F(ReportTest, AddressesThatAreUp) {
 TEST_F(ReportTest, Balancers) {
   EXPECT_THAT(text(), Not(HasSubstr("sticky")));
   for (auto& worker : workers_) {
-    worker->balancers[0]->set({.preferred = 1, .preferred_lost = 2, .failovers = 3, .panics = 4});
+    Balancer::Counters& counters = *worker->balancers[0];
+    counters.preferred.set(1);
+    counters.preferred_lost.set(2);
+    counters.failovers.set(3);
+    counters.panics.set(4);
   }
   const std::string stats = text();
   EXPECT_THAT(stats, HasSubstr("sluice_upstream_sticky_kept_total{upstream=\"pg\"} 2\n"));

@@ -127,7 +127,9 @@ TEST(RateTableTest, BytesInTheLongRun) {
     }
     const double expected =
         static_cast<double>(now - kStart) * static_cast<double>(bytes) / static_cast<double>(period);
-    if (passed > 2 * burst) EXPECT_NEAR(static_cast<double>(passed - burst), expected, 1024 + expected / 50) << bytes;
+    if (passed > 2 * burst) {
+      EXPECT_NEAR(static_cast<double>(passed - burst), expected, 1024 + expected / 50) << bytes;
+    }
   }
 }
 
