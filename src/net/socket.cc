@@ -269,8 +269,9 @@ void Socket::submit_receive() {
   if (!want_data_ || receive_ != Receive::kOff || detaching()) return;
   if (worker_.options().read_mode != ReadMode::kProvided) return submit_own_receive();
   arm_receive(/*large=*/bulk_);
-  // While memory is short, each socket takes one chunk in turn: a multishot would take all available chunks.
-  if (single_ || worker_.short_of_memory()) {
+  // While sockets wait for a buffer, each takes one in turn: a multishot would take all that are posted, and the others
+  // would lose their place again and again.
+  if (single_ || (!bulk_ && worker_.counters().parked > 0) || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
     worker_.ring().recv_once(target(), fd_, group.group(), /*poll_first=*/!bulk_);
   } else if (!bulk_) {

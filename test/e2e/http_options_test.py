@@ -187,7 +187,7 @@ class Options(harness.SluiceTest):
     def test_idle_connections(self):
         """The pool keeps as many idle connections as configured, for as long as configured."""
         server = self.nginx(rate="8k")
-        proxy = self.through([FORWARD], [server.address], pool={"max_idle": 1, "idle_timeout": "300ms"})
+        proxy = self.through([FORWARD], [server.address], pool={"max_idle": 1, "idle_timeout": "3s"})
         self.at_once(4, lambda: self.send_request(proxy, "/text.txt"))
         self.assertEqual(proxy.stats().total("upstream_connections_opened_total"), 4)
         harness.wait_until(lambda: server_connections(server) <= 1, what="all but one to be closed")

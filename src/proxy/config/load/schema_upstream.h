@@ -110,7 +110,8 @@ inline EndpointAddress& shorthand(Endpoint& e) { return e.address; }
 
 template <class V>
 void describe(V& v, Pool& p) {
-  v.field("max_idle", p.max_idle, "Idle HTTP/1.1 connections kept to one endpoint; 0 = none.");
+  v.field("max_idle", p.max_idle,
+          "Idle HTTP/1.1 connections kept to one endpoint; more are closed once they are idle for a second. 0 = none.");
   v.field(
       "idle_timeout", p.idle_timeout,
       "Closes an idle connection. Keep it below the endpoints' own timeout, so that no request races with their close.",

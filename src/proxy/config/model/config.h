@@ -459,8 +459,8 @@ enum class Protocol : uint8_t {
 
 /// An upstream's connection pool for HTTP requests, on one worker.
 struct Pool {
-  /// Idle HTTP/1.1 connections kept to one endpoint; any more are closed. Bounds the connections left after a burst;
-  /// idle_timeout closes the rest.
+  /// Idle HTTP/1.1 connections kept to one endpoint; any more are closed once they are idle for a second (0: at once).
+  /// Bounds the connections left after a burst; idle_timeout closes the rest.
   uint32_t max_idle = 512;
   /// Time that a connection may have no request. Below the 60 to 75 seconds usual for servers, so that Sluice closes
   /// the connection first and no request races with the server's close.

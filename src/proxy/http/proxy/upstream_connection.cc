@@ -248,7 +248,7 @@ void UpstreamConnection::become_idle() {
   } else if (users_ == 0 && codec_->streams() == 0 && !has_unsent()) {
     endpoint.idle.push_back(this);
     listed_ = true;
-    if (endpoint.idle.size() > upstream_.config().pool.max_idle) endpoint.idle.front()->drain();
+    if (upstream_.config().pool.max_idle == 0) drain();
   }
 }
 
@@ -382,6 +382,9 @@ void UpstreamConnection::on_timer() {
     codec_->park();
     if (!transport_.park()) return reset();
   }
+  // It is left over from a burst. At once would be too early: with very many clients most connections would be opened
+  // for one request.
+  if (listed_ && upstream_.endpoints_[endpoint_].idle.size() > upstream_.config().pool.max_idle) return drain();
   const uint64_t idle_ms = milliseconds(upstream_.config().pool.idle_timeout);
   if (idle_ms == 0) return;
   if (now >= idle_since_ms_ + idle_ms) return drain();

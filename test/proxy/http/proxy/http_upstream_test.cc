@@ -64,6 +64,8 @@ TEST_P(HttpUpstreamTest, ConnectionIsReused) {
 }
 
 // Many requests at once: HTTP/1.1 opens a connection for each, of which max_idle stay; HTTP/2 opens one for all.
+// Defect: those beyond max_idle were closed at once, so that with 4,000 clients three of four requests opened a
+// connection.
 TEST_P(HttpUpstreamTest, ManyAtOnceAndMaxIdle) {
   rig.upstream().pool.max_idle = 2;
   HttpOrigin& origin = rig.add_origin();
@@ -75,6 +77,9 @@ TEST_P(HttpUpstreamTest, ManyAtOnceAndMaxIdle) {
   EXPECT_EQ(opened(), upstream_http2() ? 1u : kCount);
   for (PeerStream* const request : origin.requests) request->respond(200, "fine");
   for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "fine");
+  rig.settle();
+  EXPECT_EQ(open(origin), upstream_http2() ? 1u : kCount);
+  rig.pass(2s);
   rig.until([&] { return open(origin) <= 2; });
   rig.settle();
   EXPECT_EQ(open(origin), upstream_http2() ? 1u : 2u);
