@@ -298,6 +298,7 @@ upstreams:
     endpoints: [ 1.2.3.4:6, app.test:80, { srv: _http._tcp.test } ]
     resolve: { servers: [ 127.0.0.1:53 ], family: ip6, min_ttl: 29s, max_ttl: 30s, timeout: 31s, attempts: 8,
                max_addresses: 33 }
+    adaptive_concurrency: { min: 4, max: 90, initial: 30, max_wait: 31s }
     pool: { max_idle: 23, idle_timeout: 24s, max_requests: 25, max_streams: 26, max_pending: 27 }
     response_timeout: 28s
 )";
@@ -622,6 +623,8 @@ upstreams:
                                                   .timeout = std::chrono::seconds(31),
                                                   .attempts = 8,
                                                   .max_addresses = 33}));
+  EXPECT_EQ(config.upstreams[2].adaptive_concurrency,
+            (AdaptiveConcurrency{.min = 4, .max = 90, .initial = 30, .max_wait = std::chrono::seconds(31)}));
   EXPECT_EQ(config.upstreams[2].pool, (Pool{.max_idle = 23,
                                             .idle_timeout = std::chrono::seconds(24),
                                             .max_requests = 25,

@@ -14,8 +14,7 @@
 namespace sluice::envoy {
 namespace {
 
-const std::filesystem::path kReference =
-    std::filesystem::path(__FILE__).parent_path() / "../../../docs/reference/xds.md";
+const std::filesystem::path kReference = SLUICE_SOURCE_DIR "/docs/reference/xds.md";
 constexpr std::string_view kBeginOfFields = "<!-- fields: begin -->\n";
 constexpr std::string_view kEndOfFields = "<!-- fields: end -->\n";
 
