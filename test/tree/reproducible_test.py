@@ -52,11 +52,11 @@ class DifferenceTest(unittest.TestCase):
         self.assertEqual(differences(self.compile("a.o", "text"), self.compile("b.o", "text")), [])
 
     def test_programs(self):
-        lines = "\n".join(differences(self.compile("a.o", "/home/one/x.c"), self.compile("b.o", "/home/two/x.c")))
+        lines = "\n".join(differences(self.compile("a.o", "/some/one/x.c"), self.compile("b.o", "/some/two/x.c")))
         self.assertIn("section .rodata: 14 and 14 bytes", lines)
         self.assertNotIn("section .data", lines)
-        self.assertIn("only in first, .rodata: /home/one/x.c", lines)
-        self.assertIn("only in second, .rodata: /home/two/x.c", lines)
+        self.assertIn("only in first, .rodata: /some/one/x.c", lines)
+        self.assertIn("only in second, .rodata: /some/two/x.c", lines)
 
     def test_archives(self):
         for folder, text in (("a", "one text"), ("b", "two texts")):
