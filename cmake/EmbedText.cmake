@@ -1,6 +1,7 @@
 # Makes a C++ file whose function gives the text of a file:
 #
-#   cmake -DINPUT=page.html -DOUTPUT=page.cc -DHEADER=proxy/admin/browser_page.h -DFUNCTION=browser_page -P EmbedText.cmake
+#   cmake -DINPUT=page.html -DOUTPUT=page.cc -DHEADER=proxy/admin/browser_page.h -DFUNCTION=browser_page
+#     -DNAMESPACE=sluice -P EmbedText.cmake
 
 file(READ "${INPUT}" text)
 set(delimiter "embedded_text")
@@ -13,11 +14,11 @@ file(WRITE "${OUTPUT}" "// Made from ${name} by cmake/EmbedText.cmake.
 
 #include \"${HEADER}\"
 
-namespace sluice {
+namespace ${NAMESPACE} {
 
 std::string_view ${FUNCTION}() {
   return R\"${delimiter}(${text})${delimiter}\";
 }
 
-}  // namespace sluice
+}  // namespace ${NAMESPACE}
 ")

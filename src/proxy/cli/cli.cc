@@ -1,5 +1,8 @@
 #include "proxy/cli/cli.h"
 
+#include <signal.h>
+#include <time.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -33,6 +36,7 @@
 #include "proxy/server/predecessor.h"
 #include "proxy/server/server.h"
 #include "proxy/server/startup_check.h"
+#include "proxy/xds/xds_client.h"
 #include "sluice/chunk_pool.h"
 #include "sluice/internal/check.h"
 #include "sluice/version.h"
@@ -49,7 +53,11 @@ struct Flags {
   ChunkPool::Source pool = ChunkPool::Source::kArena;
   ReadMode read_mode = ReadMode::kProvided;
   std::chrono::milliseconds stats{0};
+  std::optional<xds::XdsClient::Options> xds;
 };
+
+// Where what a control plane has sent is kept.
+constexpr std::string_view kXdsCache = "/var/lib/sluice/xds";
 
 absl::Status set_workers(std::string_view value, Flags& flags) {
   uint32_t count = 0;
@@ -90,6 +98,14 @@ absl::StatusOr<Flags> flags_of(const Arguments& arguments) {
     if (!interval.ok()) return absl::InvalidArgumentError(absl::StrCat("--stats: ", interval.status().message()));
     flags.stats = *interval;
   }
+  if (const auto bootstrap = arguments.value("--xds")) {
+    flags.xds = {.bootstrap = std::string(*bootstrap),
+                 .cache_folder = std::string(arguments.value("--xds-cache").value_or(kXdsCache)),
+                 .accepts_unsupported = arguments.value("--xds-unsupported").value_or("reject") == "warn"};
+    if (!flags.config.empty() || !flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
+      return absl::InvalidArgumentError("--xds replaces --config, --listen, --to and --tcp; give one or the other");
+    }
+  }
   return flags;
 }
 
@@ -105,14 +121,42 @@ absl::StatusOr<config::Config> load(const Flags& flags, CheckFor purpose, std::v
   });
 }
 
+// Whether a signal to stop has arrived. It must be blocked.
+bool is_stopped(const sigset_t& signals) {
+  const timespec no_time{};
+  return sigtimedwait(&signals, nullptr, &no_time) > 0;
+}
+
+// Starts the client of a control plane, and waits until it has a configuration. Null: a signal has ended that.
+absl::StatusOr<std::unique_ptr<xds::XdsClient>> start_xds(const xds::XdsClient::Options& options) {
+  constexpr std::chrono::milliseconds kPoll{50};
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGQUIT}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  absl::StatusOr<std::unique_ptr<xds::XdsClient>> client = xds::XdsClient::start(options);
+  while (client.ok() && !(*client)->feed().wait_for_first(kPoll)) {
+    if (is_stopped(signals)) return nullptr;
+  }
+  return client;
+}
+
 int run(const Arguments& arguments) {
   if (const absl::Status alone = Predecessor::leave_parent(); !alone.ok()) return fail(1, alone.message());
   const absl::StatusOr<Flags> parsed = flags_of(arguments);
   if (!parsed.ok()) return fail_usage("run", parsed.status().message());
   const Flags& flags = *parsed;
+  std::unique_ptr<xds::XdsClient> client;
+  if (flags.xds) {
+    absl::StatusOr<std::unique_ptr<xds::XdsClient>> started = start_xds(*flags.xds);
+    if (!started.ok()) return fail(1, started.status().message());
+    client = *std::move(started);
+    if (!client) return 0;
+  }
   CheckFor purpose = CheckFor::kRun;
-  const auto load_with_flags = [&flags, &purpose](std::vector<std::string>& files) {
-    absl::StatusOr<config::Config> config = load(flags, std::exchange(purpose, CheckFor::kReload), files);
+  const auto load_with_flags = [&flags, &purpose, &client](std::vector<std::string>& files) {
+    absl::StatusOr<config::Config> config =
+        client ? client->feed().latest() : load(flags, std::exchange(purpose, CheckFor::kReload), files);
     if (config.ok() && flags.workers) config->workers = flags.workers;
     if (config.ok() && flags.rings) config->memory.rings = *flags.rings;
     return config;
@@ -125,8 +169,10 @@ int run(const Arguments& arguments) {
                                      .pool_source = flags.pool,
                                      .read_mode = flags.read_mode,
                                      .files = std::move(files),
-                                     .load = load_with_flags});
+                                     .load = load_with_flags,
+                                     .feed = client ? &client->feed() : nullptr});
   const absl::Status status = server.run();
+  client.reset();
   return status.ok() ? 0 : fail(1, status.message());
 }
 

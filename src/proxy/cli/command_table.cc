@@ -63,7 +63,8 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "run",
       .summary = "runs the proxy in the foreground",
-      .usage = {"--config FILE [OPTIONS]", "--listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]"},
+      .usage = {"--config FILE [OPTIONS]", "--xds FILE [OPTIONS]",
+                "--listen ADDRESS --to ADDRESS [--to ADDRESS ...] [--tcp] [OPTIONS]"},
       .text =
           "Serves until a signal ends it. The log goes to standard error, the counters to standard output. Relative "
           "paths, here and in the configuration, are relative to the working directory; those of `include` are "
@@ -71,6 +72,22 @@ std::vector<Command> make_commands() {
       .options =
           {
               kConfig,
+              {.name = "--xds",
+               .value = "FILE",
+               .text =
+                   "In place of a configuration: take it from a control plane (xDS) and follow its changes. FILE is "
+                   "a bootstrap file of Envoy's, which names the control plane.",
+               .is_file = true},
+              {.name = "--xds-cache",
+               .value = "DIR",
+               .text =
+                   "Where to keep what the control plane has sent, for a start without it, and the certificates and "
+                   "keys that it sends. Default: /var/lib/sluice/xds."},
+              {.name = "--xds-unsupported",
+               .value = "MODE",
+               .text = "What to do with a resource that has something without a counterpart: reject it, or warn and "
+                       "go on without. Default: reject.",
+               .choices = {"reject", "warn"}},
               {.name = "--listen",
                .value = "ADDRESS",
                .text = "Without a configuration: the address of the only listener."},

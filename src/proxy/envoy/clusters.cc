@@ -247,7 +247,10 @@ void find_endpoints(const Message& cluster, const MappingState& state, MappedUps
     }
   }
   if (by_name) map_lookup(cluster, upstream.out);
-  if (!upstream.is_usable) cluster.refuse("", "there are no endpoints that can be used: requests for it get 503");
+  if (!upstream.is_usable) {
+    cluster.report("", "there are no endpoints that can be used: requests for it get 503",
+                   state.resources.severity_of_missing());
+  }
 }
 
 void map_cluster(const Node& node, MappingState& state, NameTable& names) {

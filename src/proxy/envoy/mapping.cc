@@ -69,7 +69,7 @@ void finish_upstream(const std::string& cluster, MappedUpstream& upstream, Mappi
 
 }  // namespace
 
-std::string map_resources(const ResourceSet& resources, Findings& findings) {
+config::Node map_to_tree(const ResourceSet& resources, Findings& findings) {
   MappingState state{.resources = resources, .findings = findings, .upstreams = {}, .limit_names = {}};
   Node out = map_node();
   for (const Node* const bootstrap : resources.bootstraps) map_bootstrap(*bootstrap, state, out);
@@ -83,7 +83,11 @@ std::string map_resources(const ResourceSet& resources, Findings& findings) {
     finish_upstream(cluster, upstream, state);
     upstreams.items.push_back(std::move(upstream.out));
   }
-  return write_yaml(out);
+  return out;
+}
+
+std::string map_resources(const ResourceSet& resources, Findings& findings) {
+  return write_yaml(map_to_tree(resources, findings));
 }
 
 }  // namespace sluice::envoy

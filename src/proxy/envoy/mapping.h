@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "proxy/config/load/yaml.h"
 #include "proxy/envoy/finding.h"
 #include "proxy/envoy/resource_set.h"
 
@@ -15,5 +16,7 @@ namespace sluice::envoy {
 /// Text, not a model, since operators keep it, and since it takes the same way through the checks as one that they
 /// write.
 std::string map_resources(const ResourceSet& resources, Findings& findings);
+/// The same as a tree, for load_tree().
+config::Node map_to_tree(const ResourceSet& resources, Findings& findings);
 
 }  // namespace sluice::envoy

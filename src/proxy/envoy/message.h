@@ -57,9 +57,9 @@ class Message {
 
   void refuse(std::string_view field, std::string_view message) const { report(field, message, Severity::kRefused); }
   void ignore(std::string_view field, std::string_view message) const { report(field, message, Severity::kIgnored); }
+  void report(std::string_view field, std::string_view message, Severity severity) const;
 
  private:
-  void report(std::string_view field, std::string_view message, Severity severity) const;
   void check_field(const config::Node& key, const config::Node& value) const;
   Message any_of(const config::Node& node, std::string path) const;
 

@@ -17,6 +17,11 @@ struct ResourceSet {
   std::vector<const config::Node*> endpoints;   ///< envoy.config.endpoint.v3.ClusterLoadAssignment
   std::vector<const config::Node*> secrets;     ///< envoy.extensions.transport_sockets.tls.v3.Secret
   std::vector<const config::Node*> bootstraps;  ///< envoy.config.bootstrap.v3.Bootstrap
+  /// Whether others may follow, as from a control plane. A reference to what is not there is then no reason to refuse
+  /// a resource: requests get 503 meanwhile.
+  bool may_follow = false;
+
+  Severity severity_of_missing() const { return may_follow ? Severity::kIgnored : Severity::kRefused; }
 
   /// Adds what a document has: a Bootstrap, a DiscoveryResponse (`resources`), one resource with its `@type`, or what
   /// Envoy's admin page /config_dump returns. Returns false, with a finding, if it is nothing of these.

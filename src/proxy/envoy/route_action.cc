@@ -48,8 +48,11 @@ class RouteMapper {
   MappedUpstream* find(const Message& owner, std::string_view field, const std::string& cluster) {
     MappedUpstream* const upstream = state_.find_upstream(cluster);
     if (upstream == nullptr) {
-      owner.refuse(
-          field, absl::StrCat("there is no cluster ", config::in_quotes(cluster), ": give the file that has it, too"));
+      owner.report(
+          field,
+          absl::StrCat("there is no cluster ", config::in_quotes(cluster),
+                       state_.resources.may_follow ? " yet: requests get 503" : ": give the file that has it, too"),
+          state_.resources.severity_of_missing());
       return nullptr;
     }
     upstream->is_for_http = true;

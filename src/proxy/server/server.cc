@@ -445,7 +445,8 @@ int Server::wait(std::chrono::nanoseconds pause) {
                                 {control_ ? control_->fd() : -1, POLLIN, 0},
                                 {watch_ ? watch_->fd() : -1, POLLIN, 0},
                                 {moving_out ? successor_->channel_fd() : -1, POLLIN, 0},
-                                {moving_out ? successor_->departures_fd() : -1, POLLIN, 0}};
+                                {moving_out ? successor_->departures_fd() : -1, POLLIN, 0},
+                                {options_.feed ? options_.feed->fd() : -1, POLLIN, 0}};
   const size_t first_predecessor = polled.size();
   // A successor continues with them.
   for (auto& predecessor : predecessors_) polled.push_back({successor_ ? -1 : predecessor->fd(), POLLIN, 0});
@@ -459,6 +460,7 @@ int Server::wait(std::chrono::nanoseconds pause) {
     settled_ = std::min(now + kSettle, changed_ + kMaxSettle);
   }
   if (polled[3].revents || polled[4].revents) exchange_with_successor();
+  if (polled[5].revents & POLLIN) options_.feed->settle(reload().status());
   for (size_t i = polled.size(); i-- > first_predecessor && !successor_;) {
     const auto predecessor = predecessors_.begin() + static_cast<std::ptrdiff_t>(i - first_predecessor);
     if (polled[i].revents && !exchange_with(**predecessor)) predecessors_.erase(predecessor);

@@ -39,6 +39,7 @@
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/server_context.h"
 #include "proxy/tls/tls_files.h"
+#include "proxy/xds/config_feed.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {
@@ -59,6 +60,9 @@ class Server {
     /// Loads and checks the configuration again, for a reload, and updates `files`. The error is for the user. Null: it
     /// stays as it is.
     std::function<absl::StatusOr<config::Config>(std::vector<std::string>& files)> load = nullptr;
+    /// Where configurations come from that take effect by themselves; `load` returns the latest one. Outlives the
+    /// server. Null: there is no control plane.
+    xds::ConfigFeed* feed = nullptr;
   };
   Server(config::Snapshot<config::Config> config, Options options);
   ~Server();

@@ -206,6 +206,13 @@ absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, s
   return load(root, usable, report, warnings, further);
 }
 
+absl::StatusOr<Config> load_tree(const Node& root, std::string_view name, const FurtherCheck& further) {
+  Report report(name);
+  const Node* const listeners = root.find("listeners");
+  if (listeners && listeners->items.empty()) report.ignore("listeners");
+  return load(root, /*usable=*/true, report, nullptr, further);
+}
+
 absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings,
                                  const FurtherCheck& further) {
   Report report(path);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "proxy/config/load/diagnostics.h"
+#include "proxy/config/load/yaml.h"
 #include "proxy/config/model/config.h"
 
 namespace sluice::config {
@@ -21,6 +22,9 @@ using FurtherCheck = std::function<void(const Config&, Report&)>;
 /// configuration go to `warnings`, one line each.
 absl::StatusOr<Config> load_text(std::string_view text, std::string_view name,
                                  std::vector<std::string>* warnings = nullptr, const FurtherCheck& further = nullptr);
+
+/// The same for a tree that a program has made. It may have no listeners.
+absl::StatusOr<Config> load_tree(const Node& root, std::string_view name, const FurtherCheck& further = nullptr);
 
 /// Reads the file at `path`, and those that it includes, and parses them as load_text() does. Findings have the name of
 /// their file: `path`, or the path of the included file. If the file at `path` cannot be read, returns the system's

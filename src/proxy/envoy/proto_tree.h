@@ -1,0 +1,21 @@
+// Messages of protobuf as the trees that the mapping reads.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "proxy/config/load/yaml.h"
+
+namespace sluice::envoy {
+
+/// Reads a message of the full name `type` into `node`, in the form of proto3 JSON: fields in snake_case, durations as
+/// `1.5s`, bytes in base64, the type of an Any as `@type`. A field whose number is not known here becomes a key with
+/// that number, which the mapping refuses by its name. Messages of types that the mapping does not read become maps
+/// without keys. An error says where the message is malformed.
+absl::Status read_message(std::string_view type, std::string_view bytes, config::Node& node);
+
+/// The same for an Any: `@type` and the fields of its message. `type` without a host.
+absl::Status read_any_message(std::string_view type, std::string_view bytes, config::Node& node);
+
+}  // namespace sluice::envoy

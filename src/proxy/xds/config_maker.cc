@@ -1,0 +1,116 @@
+#include "proxy/xds/config_maker.h"
+
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proxy/envoy/mapping.h"
+#include "proxy/log/run_log.h"
+
+namespace sluice::xds {
+namespace {
+
+using config::Node;
+
+// More would make a long line longer, and the first ones say what is wrong.
+constexpr size_t kMaxReasons = 8;
+
+bool has_all(ResourceKind owner, const Resource& resource, ResourceKind kind, const ResourceStore& store,
+             const Bootstrap& bootstrap) {
+  for (const std::string& name : references_of(owner, resource.tree, kind)) {
+    const bool is_static = kind == ResourceKind::kSecret && bootstrap.secret_names.contains(name);
+    if (!is_static && store.find(kind, name) == nullptr) return false;
+  }
+  return true;
+}
+
+bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore& store, const Bootstrap& bootstrap) {
+  for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
+    if (!has_all(owner, resource, kind, store, bootstrap)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+ConfigMaker::ConfigMaker(const Bootstrap& bootstrap, Options options)
+    : bootstrap_(bootstrap), options_(std::move(options)), files_(options_.secret_folder) {}
+
+// What a version that stays in use refers to stays, too.
+absl::StatusOr<ResourceStore> ConfigMaker::ready_part(const ResourceStore& store) const {
+  ResourceStore ready = store;
+  for (const ResourceKind owner : {ResourceKind::kCluster, ResourceKind::kListener}) {
+    ResourceStore::Resources& resources = ready.of(owner);
+    for (auto each = resources.begin(); each != resources.end();) {
+      if (is_ready(owner, *each->second, store, bootstrap_)) {
+        ++each;
+        continue;
+      }
+      const ResourcePointer before = in_use_.find(owner, each->first);
+      if (before == nullptr) {
+        each = resources.erase(each);
+        continue;
+      }
+      each->second = before;
+      for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
+        for (const std::string& name : references_of(owner, before->tree, kind)) {
+          const ResourcePointer kept = in_use_.find(kind, name);
+          if (kept != nullptr) ready.of(kind).try_emplace(name, kept);
+        }
+      }
+      ++each;
+    }
+  }
+  return ready;
+}
+
+absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
+  absl::StatusOr<ResourceStore> ready = ready_part(store);
+  if (!ready.ok()) return ready.status();
+  envoy::ResourceSet set = bootstrap_.resources;
+  set.may_follow = true;
+  std::deque<Node> copies;  // With files in place of inline secrets.
+  for (const KindInfo& info : kKinds) {
+    for (const auto& [name, resource] : ready->of(info.kind)) {
+      const Node* tree = &resource->tree;
+      if (info.kind != ResourceKind::kRoutes && info.kind != ResourceKind::kEndpoints) {
+        tree = &copies.emplace_back(resource->tree);
+        if (const absl::Status moved = files_.move_to_files(copies.back()); !moved.ok()) {
+          return absl::Status(moved.code(), absl::StrCat(info.label, " ", name, ": ", moved.message()));
+        }
+      }
+      set.add(info.type, *tree);
+    }
+  }
+  envoy::Findings findings;
+  const Node tree = envoy::map_to_tree(set, findings);
+  if (const absl::Status checked = check_findings(findings); !checked.ok()) return checked;
+  absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
+  if (config.ok()) next_ = *std::move(ready);
+  return config;
+}
+
+// What was there before is no fault of this response.
+absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
+  std::vector<std::string> reasons;
+  next_known_.clear();
+  for (const envoy::Finding& finding : findings.list()) {
+    std::string text = finding.text();
+    const bool is_new = !known_.contains(text);
+    if (finding.severity == envoy::Severity::kRefused && !options_.accepts_unsupported && is_new) {
+      if (reasons.size() < kMaxReasons) reasons.push_back(text);
+    } else if (is_new) {
+      log_lines(LogLevel::kWarning, absl::StrCat("xds: ", text));
+    }
+    next_known_.insert(std::move(text));
+  }
+  return reasons.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(reasons, "; "));
+}
+
+void ConfigMaker::commit() {
+  in_use_ = next_;
+  known_ = next_known_;
+}
+
+}  // namespace sluice::xds

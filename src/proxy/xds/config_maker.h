@@ -1,0 +1,52 @@
+// From the resources of a control plane to a configuration.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proxy/config/load/loader.h"
+#include "proxy/config/model/config.h"
+#include "proxy/envoy/finding.h"
+#include "proxy/xds/bootstrap.h"
+#include "proxy/xds/resource_store.h"
+#include "proxy/xds/secret_files.h"
+
+namespace sluice::xds {
+
+/// Makes a configuration of what is ready: a cluster that has its endpoints and secrets, and a listener that has its
+/// routes and secrets. While the next version of one is not ready, the last one that was stays in use.
+class ConfigMaker {
+ public:
+  struct Options {
+    bool accepts_unsupported = false;  ///< What Sluice has no counterpart of is a warning, not an error.
+    std::string secret_folder;
+    config::FurtherCheck check = nullptr;  ///< Of the result.
+  };
+  /// `bootstrap` outlives it.
+  ConfigMaker(const Bootstrap& bootstrap, Options options);
+
+  /// The configuration of these resources. The error names each resource and field that cannot be taken over.
+  absl::StatusOr<config::Config> make(const ResourceStore& store);
+  /// The last configuration that make() returned is in effect.
+  void commit();
+
+ private:
+  /// The resources in use, with certificates and keys in files.
+  struct Trees;
+
+  absl::StatusOr<ResourceStore> ready_part(const ResourceStore& store) const;
+  absl::Status check_findings(const envoy::Findings& findings);
+
+  const Bootstrap& bootstrap_;
+  const Options options_;
+  const SecretFiles files_;
+  ResourceStore in_use_;                      // Of the configuration that is in effect.
+  ResourceStore next_;                        // Of the last one that was made.
+  std::set<std::string> known_, next_known_;  // Findings that do not reject anything any more.
+};
+
+}  // namespace sluice::xds

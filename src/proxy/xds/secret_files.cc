@@ -1,0 +1,60 @@
+#include "proxy/xds/secret_files.h"
+
+#include <openssl/sha.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "proxy/envoy/yaml_writer.h"
+#include "proxy/xds/write_file.h"
+
+namespace sluice::xds {
+namespace {
+
+using config::Node;
+
+constexpr std::array<std::string_view, 4> kSources = {"certificate_chain", "private_key", "ocsp_staple", "trusted_ca"};
+
+std::string hash_of(std::string_view text) {
+  std::array<uint8_t, SHA256_DIGEST_LENGTH> digest;
+  SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(), digest.data());
+  return absl::BytesToHexString(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
+}
+
+}  // namespace
+
+absl::Status SecretFiles::move_to_files(Node& tree) const {
+  for (size_t i = 0; i < tree.items.size(); ++i) {
+    Node& item = tree.items[i];
+    const bool is_source = tree.kind == Node::Kind::kMap && item.kind == Node::Kind::kMap &&
+                           std::find(kSources.begin(), kSources.end(), tree.keys[i].text) != kSources.end();
+    if (const absl::Status moved = is_source ? move_source(item) : move_to_files(item); !moved.ok()) return moved;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SecretFiles::move_source(Node& source) const {
+  const Node* const text = source.find("inline_string");
+  const Node* const bytes = source.find("inline_bytes");
+  if (text == nullptr && bytes == nullptr) return absl::OkStatus();
+  std::string contents = text != nullptr ? text->text : std::string();
+  if (bytes != nullptr && !absl::Base64Unescape(bytes->text, &contents)) {
+    return absl::InvalidArgumentError("inline_bytes is not base64");
+  }
+  const std::string path = absl::StrCat(folder_, "/", hash_of(contents), ".pem");
+  if (!std::filesystem::exists(path)) {
+    if (const absl::Status written = write_file(path, contents); !written.ok()) return written;
+  }
+  Node file = envoy::map_node();
+  envoy::put(file, "filename", path);
+  source = std::move(file);
+  return absl::OkStatus();
+}
+
+}  // namespace sluice::xds

@@ -1,0 +1,78 @@
+// The client's side of the xDS protocol (Envoy's documentation, "xDS REST and gRPC protocol"), without a connection.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proxy/common/counter.h"
+#include "proxy/xds/discovery.h"
+#include "proxy/xds/resource_kind.h"
+#include "proxy/xds/resource_store.h"
+
+namespace sluice::xds {
+
+/// Counters of the client; any thread may read them.
+struct XdsCounters {
+  std::array<Counter, kResourceKindCount> accepted;  ///< Responses, by kind.
+  std::array<Counter, kResourceKindCount> rejected;
+  Counter connects;         ///< Streams that were opened.
+  Counter failures;         ///< Streams that could not be opened, or that broke.
+  Counter connected;        ///< 1 while there is a stream, else 0.
+  Counter updated_seconds;  ///< When the last response was accepted: Unix time.
+  Counter from_cache;       ///< 1 while the configuration is the one from the disk.
+};
+
+/// Requests resources on one stream after the other, and accepts or rejects responses. Clusters and listeners are
+/// requested all; endpoints, routes and secrets by the names that those refer to.
+class Subscription {
+ public:
+  /// Makes the resources of `candidate` effective, or says why that is impossible.
+  using Apply = std::function<absl::Status(const ResourceStore& candidate)>;
+  /// Sends a message on the stream.
+  using Send = std::function<void(std::string message)>;
+
+  Subscription(NodeIdentity node, bool is_delta, ResourceStore start, Apply apply, XdsCounters& counters);
+
+  bool is_delta() const { return is_delta_; }
+  /// A stream is open: requests everything.
+  void begin(Send send);
+  /// A message has arrived. Returns an error if the stream must end.
+  absl::Status on_message(std::string_view message);
+  /// The resources that are in effect.
+  const ResourceStore& store() const { return store_; }
+
+ private:
+  struct Kind {
+    std::string version;          // The last one that was accepted.
+    std::string nonce;            // Of the last response on this stream.
+    std::set<std::string> names;  // Those that this stream has requested.
+    bool requested = false;       // On this stream.
+  };
+
+  Kind& of(ResourceKind kind) { return kinds_[static_cast<size_t>(kind)]; }
+  absl::Status take(ResourceKind kind, const Response& response);
+  absl::Status change(ResourceKind kind, const Response& response, ResourceStore& candidate) const;
+  void drop_unwanted(ResourceStore& candidate) const;
+  void respond(ResourceKind kind, const Response& response, const absl::Status& taken);
+  void request_names();
+  void request(ResourceKind kind, std::string_view error);
+  void request_delta(ResourceKind kind, std::string_view nonce, std::string_view error);
+  std::string_view node_once();
+
+  const std::string node_;
+  const bool is_delta_;
+  ResourceStore store_;
+  Apply apply_;
+  XdsCounters& counters_;
+  Send send_;
+  bool introduced_ = false;  // The node was sent on this stream.
+  std::array<Kind, kResourceKindCount> kinds_;
+};
+
+}  // namespace sluice::xds

@@ -1,0 +1,76 @@
+// A client of a control plane: keeps a stream open, and turns what arrives into configurations.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "net/features.h"
+#include "net/timer_wheel.h"
+#include "net/worker.h"
+#include "proxy/alts/handshaker_services.h"
+#include "proxy/common/random.h"
+#include "proxy/resolve/resolver.h"
+#include "proxy/xds/ads_connection.h"
+#include "proxy/xds/bootstrap.h"
+#include "proxy/xds/config_feed.h"
+#include "proxy/xds/config_maker.h"
+#include "proxy/xds/subscription.h"
+
+namespace sluice::xds {
+
+/// The client, on a thread with a worker of its own. While there is no stream, what was accepted last stays in effect,
+/// and the client connects again, soon at first and then less often.
+class XdsClient final : private AdsConnection::Owner {
+ public:
+  struct Options {
+    std::string bootstrap;     ///< The file.
+    std::string cache_folder;  ///< For the last good resources, and for certificates and keys.
+    bool accepts_unsupported = false;
+  };
+  /// Reads the files and starts the thread. If the cache has resources, the first configuration is made of them.
+  static absl::StatusOr<std::unique_ptr<XdsClient>> start(Options options);
+  ~XdsClient();
+
+  ConfigFeed& feed() { return feed_; }
+  const XdsCounters& counters() const { return counters_; }
+
+ private:
+  XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap);
+  absl::Status read_cache();
+  void main();
+  void begin_service();
+  void connect();
+  void connect_later();
+  absl::Status apply(const ResourceStore& candidate);
+  // AdsConnection::Owner
+  void on_open(AdsConnection& connection) override;
+  absl::Status on_message(std::string_view message) override;
+  void on_lost(AdsConnection& connection, std::string_view why) override;
+
+  const Options options_;
+  const std::unique_ptr<Bootstrap> bootstrap_;
+  XdsCounters counters_;
+  ConfigFeed feed_;
+  ConfigMaker maker_;
+  std::unique_ptr<Subscription> subscription_;
+  std::shared_ptr<UpstreamState> service_;
+  std::unique_ptr<Resolver> resolver_;
+  std::mutex worker_mutex_;  // Guards worker_: stop() must not race with its destruction.
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<HandshakerServices> handshakers_;
+  std::unique_ptr<AdsServices> services_;
+  std::unique_ptr<EndpointView> view_;
+  std::unique_ptr<Timer> retry_;
+  AdsConnection* connection_ = nullptr;
+  uint32_t endpoint_ = 0;  // Of the connection; held in view_.
+  size_t attempts_ = 0;    // Since the last message.
+  Random random_;
+  bool stopping_ = false;
+  std::string last_failure_;  // Logged once.
+  std::thread thread_;
+};
+
+}  // namespace sluice::xds
