@@ -125,6 +125,8 @@ class DataPlane:
         return [SLUICE, "run", "--xds", self.path, *(["--xds-cache", cache] if cache else [])]
 
     def output(self):
+        if self._folder is None:
+            return ""
         with open(self._log, encoding="utf-8", errors="replace") as file:
             return file.read()
 
@@ -244,7 +246,7 @@ class XdsTest(TlsTest):
         if self.DATA_PLANE is Envoy and not os.environ.get("ENVOY"):
             self.skipTest("no Envoy: the environment names none in ENVOY")
         self.a, self.b = (self.keep(Origin(server(name))) for name in "ab")
-        self.port = free_port()
+        self.port, self.programs = free_port(), []
 
     def control_plane(self, *resources, **options):
         plane = self.keep(xds.ControlPlane(**options))
@@ -254,7 +256,9 @@ class XdsTest(TlsTest):
         return plane
 
     def data_plane(self, plane, **options):
-        return self.keep(self.DATA_PLANE(plane.address, **options))
+        program = self.keep(self.DATA_PLANE(plane.address, **options))
+        self.programs.append(program)
+        return program
 
     def load(self, port=None):
         return self.keep(Load(port or self.port))
@@ -269,7 +273,8 @@ class XdsTest(TlsTest):
         try:
             wait_until(found, seconds, f"a response {body!r}")
         except AssertionError as problem:
-            raise AssertionError(f"{problem}; the last was {last}") from None
+            output = self.programs[-1].output() if self.programs else ""
+            raise AssertionError(f"{problem}; the last was {last}; the program's output ends with\n{output[-4000:]}") from None
 
     def expect_gone(self, port):
         wait_until(lambda: not listens(port), 10, f"port {port} to be closed")
