@@ -122,7 +122,7 @@ class DataPlane:
                                          cwd=self._folder.name)
 
     def arguments(self, cache):
-        return [SLUICE, "run", "--xds", self.path, *(["--xds-cache", cache] if cache else [])]
+        return [SLUICE, "run", "--xds", self.path, "--xds-cache", cache or os.path.join(self._folder.name, "cache")]
 
     def output(self):
         if self._folder is None:
