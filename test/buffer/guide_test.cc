@@ -8,6 +8,8 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +21,7 @@
 #include "sluice/budget.h"
 #include "sluice/buffer.h"
 #include "sluice/cursor.h"
+#include "sluice/shared_buffer.h"
 #include "sluice/thread_pool.h"
 #include "test/buffer/pool_fixture.h"
 
@@ -173,6 +176,42 @@ TEST_F(Guide, HandsOver) {
   other.join();
   pool_.take_remote_frees();  // and has arrived.
   EXPECT_EQ(pool_.leaked(), 0u);
+}
+
+// Entries that threads get while others put some.
+class Cache {
+ public:
+  void put(const std::string& key, Buffer&& response) {
+    SharedBuffer entry = SharedBuffer::from(std::move(response));
+    const std::lock_guard lock(mutex_);
+    entries_.insert_or_assign(key, std::move(entry));
+  }
+  /// A buffer of the calling thread, which it may change and send.
+  std::optional<Buffer> get(const std::string& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(key);
+    if (entry == entries_.end()) return std::nullopt;
+    return entry->second.to_buffer();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, SharedBuffer> entries_;
+};
+
+TEST_F(Guide, CachesForAllThreads) {
+  Cache cache;
+  cache.put("/", buffer_of("hello"));
+  std::array<std::thread, 2> threads;
+  for (std::thread& thread : threads) {
+    thread = std::thread([&cache] {
+      EXPECT_TRUE(*cache.get("/") == "hello");
+      EXPECT_FALSE(cache.get("/other"));
+    });
+  }
+  cache.put("/", buffer_of("hello"));
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(copied(), 0u);
 }
 
 TEST(GuideThreads, PoolsOfThreads) {
