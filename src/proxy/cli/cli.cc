@@ -170,7 +170,8 @@ int run(const Arguments& arguments) {
                                      .read_mode = flags.read_mode,
                                      .files = std::move(files),
                                      .load = load_with_flags,
-                                     .feed = client ? &client->feed() : nullptr});
+                                     .feed = client ? &client->feed() : nullptr,
+                                     .xds_counters = client ? &client->counters() : nullptr});
   const absl::Status status = server.run();
   client.reset();
   return status.ok() ? 0 : fail(1, status.message());

@@ -23,18 +23,17 @@ constexpr std::string_view kWellKnown = "google.protobuf.";
 
 class TreeReader {
  public:
+  explicit TreeReader(size_t& values_left) : values_left_(values_left) {}
+
   absl::Status read(std::string_view type, std::string_view bytes, Node& node) {
     if (read_type(type, bytes, node, 0)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(type, " is malformed", path_.empty() ? "" : " in ", path_));
-  }
-  absl::Status read_any(std::string_view type, std::string_view bytes, Node& node) {
-    if (read_inner(type, bytes, node, 0)) return absl::OkStatus();
+    if (values_left_ == 0) return absl::ResourceExhaustedError(absl::StrCat(type, " has too many values"));
     return absl::InvalidArgumentError(absl::StrCat(type, " is malformed", path_.empty() ? "" : " in ", path_));
   }
 
  private:
   bool read_type(std::string_view type, std::string_view bytes, Node& node, int depth) {
-    if (depth > kMaxDepth) return false;
+    if (depth > kMaxDepth || !take_value()) return false;
     if (type.starts_with(kWellKnown)) return read_well_known(type.substr(kWellKnown.size()), bytes, node, depth);
     node = map_node();
     const WireMessage* const message = find_wire_message(type);
@@ -43,6 +42,7 @@ class TreeReader {
     while (in.next()) {
       const WireField* const field = message->find(in.field());
       if (field == nullptr) {
+        if (!take_value()) return false;
         put(node, absl::StrCat("field_", in.field()), "of a later version");
       } else if (!read_field(*field, in, node, depth)) {
         if (path_.empty()) path_ = field->name;
@@ -70,6 +70,12 @@ class TreeReader {
     } else {
       for (size_t i = 0; i < value.keys.size(); ++i) put(*before, value.keys[i].text, std::move(value.items[i]));
     }
+    return true;
+  }
+
+  bool take_value() {
+    if (values_left_ == 0) return false;
+    --values_left_;
     return true;
   }
 
@@ -121,7 +127,7 @@ class TreeReader {
   }
 
   bool read_value(const WireField& field, const ProtoReader& in, Node& node, int depth) {
-    if (in.wire() != wire_of(field.kind)) return false;
+    if (in.wire() != wire_of(field.kind) || !take_value()) return false;
     if (field.kind == WireKind::kMessage) return read_type(field.type, in.bytes(), node, depth + 1);
     node = scalar_node(field.kind == WireKind::kString  ? std::string(in.bytes())
                        : field.kind == WireKind::kBytes ? absl::Base64Escape(in.bytes())
@@ -130,7 +136,7 @@ class TreeReader {
   }
 
   // Numbers one after the other, without tags. Each gets a tag here, so that one reader serves both forms.
-  static bool read_packed(const WireField& field, std::string_view bytes, Node& list) {
+  bool read_packed(const WireField& field, std::string_view bytes, Node& list) {
     const ProtoWire wire = wire_of(field.kind);
     while (!bytes.empty()) {
       size_t size = wire == ProtoWire::kFixed64 ? 8 : wire == ProtoWire::kFixed32 ? 4 : 0;
@@ -142,7 +148,7 @@ class TreeReader {
       const std::string tagged =
           absl::StrCat(std::string(1, static_cast<char>(1 << 3 | static_cast<int>(wire))), bytes.substr(0, size));
       ProtoReader in(tagged);
-      if (!in.next()) return false;
+      if (!in.next() || !take_value()) return false;
       list.items.push_back(scalar_node(number_text(field, in.number())));
       bytes.remove_prefix(size);
     }
@@ -308,17 +314,14 @@ class TreeReader {
     return in.ok();
   }
 
+  size_t& values_left_;
   std::string path_;  // The innermost field that is malformed.
 };
 
 }  // namespace
 
-absl::Status read_message(std::string_view type, std::string_view bytes, Node& node) {
-  return TreeReader().read(type, bytes, node);
-}
-
-absl::Status read_any_message(std::string_view type, std::string_view bytes, Node& node) {
-  return TreeReader().read_any(type, bytes, node);
+absl::Status read_message(std::string_view type, std::string_view bytes, size_t& values_left, Node& node) {
+  return TreeReader(values_left).read(type, bytes, node);
 }
 
 }  // namespace sluice::envoy

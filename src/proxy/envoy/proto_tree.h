@@ -13,9 +13,9 @@ namespace sluice::envoy {
 /// `1.5s`, bytes in base64, the type of an Any as `@type`. A field whose number is not known here becomes a key with
 /// that number, which the mapping refuses by its name. Messages of types that the mapping does not read become maps
 /// without keys. An error says where the message is malformed.
-absl::Status read_message(std::string_view type, std::string_view bytes, config::Node& node);
-
-/// The same for an Any: `@type` and the fields of its message. `type` without a host.
-absl::Status read_any_message(std::string_view type, std::string_view bytes, config::Node& node);
+///
+/// Two bytes of a message may become a value of some hundred bytes: `values_left` bounds how many are made, and is
+/// reduced by those.
+absl::Status read_message(std::string_view type, std::string_view bytes, size_t& values_left, config::Node& node);
 
 }  // namespace sluice::envoy

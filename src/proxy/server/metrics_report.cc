@@ -9,6 +9,7 @@
 #include "proxy/config/load/scalar.h"
 #include "proxy/overload/overload_state.h"
 #include "proxy/server/exposition.h"
+#include "proxy/xds/resource_kind.h"
 #include "sluice/copied.h"
 #include "sluice/tier.h"
 #include "sluice/version.h"
@@ -542,6 +543,24 @@ std::string format_admin(const AdminCounters& counters) {
   line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());
   line(out, "admin_endpoint_changes_total", "", counters.endpoint_changes.value());
   line(out, "admin_figures_timeouts_total", "", counters.figures_timeouts.value());
+  return out;
+}
+
+std::string format_xds(const XdsCounters& counters) {
+  std::string out;
+  line(out, "xds_connected", "", counters.connected.value());
+  line(out, "xds_connects_total", "", counters.connects.value());
+  line(out, "xds_failures_total", "", counters.failures.value());
+  for (const xds::KindInfo& info : xds::kKinds) {
+    const auto kind = static_cast<size_t>(info.kind);
+    const auto labels = [&](std::string_view result) {
+      return absl::StrCat("kind=\"", info.label, "\",result=\"", result, "\"");
+    };
+    line(out, "xds_responses_total", labels("accepted"), counters.accepted[kind].value());
+    line(out, "xds_responses_total", labels("rejected"), counters.rejected[kind].value());
+  }
+  line(out, "xds_last_update_timestamp_seconds", "", counters.updated_s.value());
+  line(out, "xds_from_cache", "", counters.from_cache.value());
   return out;
 }
 

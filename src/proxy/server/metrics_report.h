@@ -10,6 +10,7 @@
 #include "proxy/config/model/config.h"
 #include "proxy/log/log_line.h"
 #include "proxy/metrics/l4_counters.h"
+#include "proxy/metrics/xds_counters.h"
 #include "proxy/upstream/endpoint.h"
 #include "sluice/file_pool.h"
 
@@ -47,6 +48,8 @@ std::string format_admin(const AdminCounters& counters);
 std::string format_body_file(const FilePool::Stats& stats);
 
 /// Formats the memory in use, as it is compared with the marks of `overload`, in the same format.
+/// The counters of the client of a control plane.
+std::string format_xds(const XdsCounters& counters);
 std::string format_overload(const OverloadState& state);
 
 /// What the run-time log counts.

@@ -38,6 +38,7 @@ std::string format_counters(const ProcessView& view, const ControlCounters& cont
     }
   }
   if (view.overload) text += format_overload(*view.overload);
+  if (view.xds) text += format_xds(*view.xds);
   if (view.body_file) text += format_body_file(view.body_file->pool.stats());
   RunLog& run_log = RunLog::process();
   RunLogCounts counts{.dropped = run_log.lines_dropped(),

@@ -19,6 +19,7 @@ namespace sluice {
 
 struct BodyFile;
 class OverloadState;
+struct XdsCounters;
 
 /// The current generation at one moment. Immutable, so any thread may read it; what it refers to may be read on any
 /// thread, too.
@@ -30,6 +31,7 @@ struct ProcessView {
   const AccessLogs* access_logs = nullptr;
   const BodyFile* body_file = nullptr;      ///< Null if there is none.
   const OverloadState* overload = nullptr;  ///< Null if there is none.
+  const XdsCounters* xds = nullptr;         ///< Null without a control plane.
 
   /// A generation that connections still use.
   struct Applied {

@@ -63,6 +63,7 @@ class Server {
     /// Where configurations come from that take effect by themselves; `load` returns the latest one. Outlives the
     /// server. Null: there is no control plane.
     xds::ConfigFeed* feed = nullptr;
+    const XdsCounters* xds_counters = nullptr;  ///< The same.
   };
   Server(config::Snapshot<config::Config> config, Options options);
   ~Server();

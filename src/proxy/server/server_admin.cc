@@ -130,6 +130,7 @@ ProcessView Server::view() const {
                     .access_logs = access_logs_.get(),
                     .body_file = body_file_.get(),
                     .overload = &overload_,
+                    .xds = options_.xds_counters,
                     .current = applied_};
   for (const Retired& each : retired_) {
     shown.earlier.push_back(each.applied);

@@ -3,8 +3,11 @@
 #include <deque>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "proxy/config/load/diagnostics.h"
 #include "proxy/envoy/mapping.h"
 #include "proxy/log/run_log.h"
 
@@ -32,13 +35,29 @@ bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore&
   return true;
 }
 
+// Adds the name of the cluster or listener to each `upstreams[N]` and `listeners[N]`, which only the tree has.
+std::string with_names(std::string_view message, const Node& tree) {
+  std::string out(message);
+  for (const std::string_view list : {"upstreams", "listeners"}) {
+    const Node* const items = tree.find(list);
+    for (size_t i = 0; items != nullptr && i < items->items.size(); ++i) {
+      const std::string place = config::item_path(list, i);
+      if (!absl::StrContains(out, place)) continue;
+      const std::string name =
+          absl::StrCat(list == "upstreams" ? "cluster " : "listener ", items->items[i].find("name")->text);
+      absl::StrReplaceAll({{place, name}}, &out);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 ConfigMaker::ConfigMaker(const Bootstrap& bootstrap, Options options)
     : bootstrap_(bootstrap), options_(std::move(options)), files_(options_.secret_folder) {}
 
 // What a version that stays in use refers to stays, too.
-absl::StatusOr<ResourceStore> ConfigMaker::ready_part(const ResourceStore& store) const {
+ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
   ResourceStore ready = store;
   for (const ResourceKind owner : {ResourceKind::kCluster, ResourceKind::kListener}) {
     ResourceStore::Resources& resources = ready.of(owner);
@@ -66,13 +85,12 @@ absl::StatusOr<ResourceStore> ConfigMaker::ready_part(const ResourceStore& store
 }
 
 absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
-  absl::StatusOr<ResourceStore> ready = ready_part(store);
-  if (!ready.ok()) return ready.status();
+  ResourceStore ready = ready_part(store);
   envoy::ResourceSet set = bootstrap_.resources;
   set.may_follow = true;
   std::deque<Node> copies;  // With files in place of inline secrets.
   for (const KindInfo& info : kKinds) {
-    for (const auto& [name, resource] : ready->of(info.kind)) {
+    for (const auto& [name, resource] : ready.of(info.kind)) {
       const Node* tree = &resource->tree;
       if (info.kind != ResourceKind::kRoutes && info.kind != ResourceKind::kEndpoints) {
         tree = &copies.emplace_back(resource->tree);
@@ -87,7 +105,8 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
   const Node tree = envoy::map_to_tree(set, findings);
   if (const absl::Status checked = check_findings(findings); !checked.ok()) return checked;
   absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
-  if (config.ok()) next_ = *std::move(ready);
+  if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), tree));
+  next_ = std::move(ready);
   return config;
 }
 

@@ -35,10 +35,7 @@ class ConfigMaker {
   void commit();
 
  private:
-  /// The resources in use, with certificates and keys in files.
-  struct Trees;
-
-  absl::StatusOr<ResourceStore> ready_part(const ResourceStore& store) const;
+  ResourceStore ready_part(const ResourceStore& store) const;
   absl::Status check_findings(const envoy::Findings& findings);
 
   const Bootstrap& bootstrap_;

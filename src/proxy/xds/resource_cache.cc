@@ -80,16 +80,17 @@ absl::StatusOr<ResourceStore> load_resources(const std::string& path) {
   const absl::StatusOr<std::string> contents = read_file(path);
   if (!contents.ok()) return contents.status();
   const auto broken = [&](std::string_view why) {
-    return absl::DataLossError(absl::StrCat(path, ": ", why, "; remove it to start without it"));
+    return absl::DataLossError(absl::StrCat(path, ": ", "it is not used: ", why));
   };
   ResourceStore store;
   for (std::string_view rest = *contents; !rest.empty();) {
     const std::optional<std::string_view> message = next_message(rest);
     const std::optional<Response> response = message ? read_response(*message, /*is_delta=*/true) : std::nullopt;
     const std::optional<ResourceKind> kind = response ? kind_of_type(response->type) : std::nullopt;
-    if (!kind) return broken("it is cut, or no file of resources");
+    if (!kind) return broken("it is cut, or holds something else");
+    size_t values_left = kMaxResponseValues;
     for (const SentResource& sent : response->resources) {
-      absl::StatusOr<ResourcePointer> resource = read_resource(*kind, sent, {});
+      absl::StatusOr<ResourcePointer> resource = read_resource(*kind, sent, {}, values_left);
       if (!resource.ok()) return broken(resource.status().message());
       store.of(*kind)[(*resource)->name] = *resource;
     }

@@ -33,14 +33,15 @@ std::set<std::string> endpoints_of(const Node& cluster) {
 
 }  // namespace
 
-absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResource& sent, std::string_view version) {
+absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResource& sent, std::string_view version,
+                                              size_t& values_left) {
   const KindInfo& info = info_of(kind);
   const auto refuse = [&](std::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(info.label, sent.name.empty() ? "" : " ", sent.name, ": ", why));
   };
   if (kind_of_type(sent.type) != kind) return refuse(absl::StrCat("expected ", info.type, ", got ", sent.type));
   auto resource = std::make_shared<Resource>();
-  if (const absl::Status read = envoy::read_message(info.type, sent.bytes, resource->tree); !read.ok()) {
+  if (const absl::Status read = envoy::read_message(info.type, sent.bytes, values_left, resource->tree); !read.ok()) {
     return refuse(read.message());
   }
   resource->name = text_of(resource->tree, info.name_field);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <set>
@@ -24,8 +25,12 @@ struct Resource {
 };
 using ResourcePointer = std::shared_ptr<const Resource>;
 
-/// Reads a resource. `label` names it in errors, beside its own name.
-absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResource& sent, std::string_view version);
+/// How many values the resources of one response may have: 10,000 clusters with 10 endpoints each have half as many.
+inline constexpr size_t kMaxResponseValues = size_t{1} << 21;
+
+/// Reads a resource. `version` is that of the response. `values_left` is reduced by the values that it has.
+absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResource& sent, std::string_view version,
+                                              size_t& values_left);
 
 /// The resources by kind and name. Copies share them.
 class ResourceStore {

@@ -11,6 +11,8 @@
 namespace sluice::xds {
 namespace {
 
+static_assert(XdsCounters::kKinds == kResourceKindCount);
+
 // A longer reason would not fit into what control planes log.
 constexpr size_t kMaxErrorBytes = 4096;
 
@@ -66,13 +68,14 @@ absl::Status Subscription::change(ResourceKind kind, const Response& response, R
   const ResourceStore::Resources before = resources;
   // A response with all listeners or clusters leaves out those that are gone.
   if (!is_delta_ && !info_of(kind).by_name) resources.clear();
+  size_t values_left = kMaxResponseValues;
   for (const SentResource& sent : response.resources) {
     if (!sent.is_present) {
       const auto kept = before.find(sent.name);
       if (kept != before.end()) resources[kept->first] = kept->second;
       continue;
     }
-    absl::StatusOr<ResourcePointer> read = read_resource(kind, sent, response.version);
+    absl::StatusOr<ResourcePointer> read = read_resource(kind, sent, response.version, values_left);
     if (!read.ok()) return read.status();
     const auto same = before.find((*read)->name);
     const bool unchanged =
@@ -99,7 +102,7 @@ void Subscription::respond(ResourceKind kind, const Response& response, const ab
   std::string error;
   if (taken.ok()) {
     counters_.accepted[index].add();
-    counters_.updated_seconds.set(static_cast<uint64_t>(std::time(nullptr)));
+    counters_.updated_s.set(static_cast<uint64_t>(std::time(nullptr)));
     counters_.from_cache.set(0);
   } else {
     counters_.rejected[index].add();

@@ -10,23 +10,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "proxy/common/counter.h"
+#include "proxy/metrics/xds_counters.h"
 #include "proxy/xds/discovery.h"
 #include "proxy/xds/resource_kind.h"
 #include "proxy/xds/resource_store.h"
 
 namespace sluice::xds {
-
-/// Counters of the client; any thread may read them.
-struct XdsCounters {
-  std::array<Counter, kResourceKindCount> accepted;  ///< Responses, by kind.
-  std::array<Counter, kResourceKindCount> rejected;
-  Counter connects;         ///< Streams that were opened.
-  Counter failures;         ///< Streams that could not be opened, or that broke.
-  Counter connected;        ///< 1 while there is a stream, else 0.
-  Counter updated_seconds;  ///< When the last response was accepted: Unix time.
-  Counter from_cache;       ///< 1 while the configuration is the one from the disk.
-};
 
 /// Requests resources on one stream after the other, and accepts or rejects responses. Clusters and listeners are
 /// requested all; endpoints, routes and secrets by the names that those refer to.

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<XdsClient>> XdsClient::start(Options options) {
   absl::StatusOr<std::unique_ptr<Bootstrap>> bootstrap = read_bootstrap(options.bootstrap, options.cache_folder);
   if (!bootstrap.ok()) return bootstrap.status();
   std::unique_ptr<XdsClient> client(new XdsClient(std::move(options), *std::move(bootstrap)));
-  if (const absl::Status read = client->read_cache(); !read.ok()) return read;
+  client->read_cache();
   // The control thread handles the signals.
   sigset_t all, before;
   sigfillset(&all);
@@ -73,9 +73,12 @@ XdsClient::~XdsClient() {
   thread_.join();
 }
 
-absl::Status XdsClient::read_cache() {
+void XdsClient::read_cache() {
   absl::StatusOr<ResourceStore> cached = load_resources(cache_file(options_.cache_folder));
-  if (!cached.ok()) return cached.status();
+  if (!cached.ok()) {
+    log_line(LogLevel::kWarning, absl::StrCat("xds: ", cached.status().message()));
+    cached = ResourceStore();
+  }
   const bool is_cached = !cached->empty();
   if (is_cached) {
     if (const absl::Status applied = apply(*cached); !applied.ok()) {
@@ -100,7 +103,6 @@ absl::Status XdsClient::read_cache() {
         return applied;
       },
       counters_);
-  return absl::OkStatus();
 }
 
 absl::Status XdsClient::apply(const ResourceStore& candidate) {

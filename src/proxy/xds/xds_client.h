@@ -39,7 +39,7 @@ class XdsClient final : private AdsConnection::Owner {
 
  private:
   XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap);
-  absl::Status read_cache();
+  void read_cache();
   void main();
   void begin_service();
   void connect();

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "proxy/common/counter.h"
+
+namespace sluice {
+
+/// Counters of the client of a control plane. Its thread writes them; any thread may read them.
+struct XdsCounters {
+  static constexpr size_t kKinds = 5;  ///< As xds::ResourceKind.
+
+  std::array<Counter, kKinds> accepted;  ///< Responses, by kind.
+  std::array<Counter, kKinds> rejected;
+  Counter connects;    ///< Streams that were opened.
+  Counter failures;    ///< Streams that could not be opened, or that broke.
+  Counter connected;   ///< 1 while there is a stream, else 0.
+  Counter updated_s;   ///< When the last response was accepted: Unix time.
+  Counter from_cache;  ///< 1 while the configuration is the one from the disk.
+};
+
+}  // namespace sluice
