@@ -122,6 +122,7 @@ class DataPlane:
                                          cwd=self._folder.name)
 
     def arguments(self, cache):
+        # The default is a folder of the machine.
         return [SLUICE, "run", "--xds", self.path, "--xds-cache", cache or os.path.join(self._folder.name, "cache")]
 
     def output(self):
@@ -269,6 +270,8 @@ class XdsTest(TlsTest):
 
         def found():
             last[:] = [get(port or self.port, path)]
+            if self.programs and self.programs[-1].process.poll() is not None:
+                raise AssertionError("the program has ended")
             return last == [(200, body)]
         try:
             wait_until(found, seconds, f"a response {body!r}")

@@ -130,8 +130,10 @@ TEST_F(SubscriptionTest, RequestsAllClustersAndListenersFirst) {
 TEST_F(SubscriptionTest, AcceptsAndRequestsWhatIsReferredTo) {
   start(false);
   take_sent();
-  EXPECT_TRUE(subscription_->on_message(
-      state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}})).ok());
+  EXPECT_TRUE(subscription_
+                  ->on_message(state_response(ResourceKind::kCluster, "1", "n1",
+                                              {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}))
+                  .ok());
   const std::vector<Seen> sent = take_sent();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].one(1), "1");
@@ -144,10 +146,12 @@ TEST_F(SubscriptionTest, AcceptsAndRequestsWhatIsReferredTo) {
 
 TEST_F(SubscriptionTest, RejectsWithTheLastVersionAndAReason) {
   start(false);
-  EXPECT_TRUE(subscription_->on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}})).ok());
+  EXPECT_TRUE(
+      subscription_->on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}})).ok());
   take_sent();
   verdict_ = absl::InvalidArgumentError("cluster b: bad");
-  EXPECT_TRUE(subscription_->on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"b", eds_cluster("b")}})).ok());
+  EXPECT_TRUE(
+      subscription_->on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"b", eds_cluster("b")}})).ok());
   const std::vector<Seen> sent = take_sent();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].one(1), "1");
@@ -205,7 +209,8 @@ TEST_F(SubscriptionTest, DeltaAddsRemovesAndUnsubscribes) {
 TEST_F(SubscriptionTest, WhatIsNoResponseEndsTheStream) {
   start(false);
   EXPECT_FALSE(subscription_->on_message("\xff\xff").ok());
-  EXPECT_FALSE(subscription_->on_message(message([](ProtoWriter& out) { out.text(4, "type.googleapis.com/x.Y"); })).ok());
+  EXPECT_FALSE(
+      subscription_->on_message(message([](ProtoWriter& out) { out.text(4, "type.googleapis.com/x.Y"); })).ok());
 }
 
 TEST_F(SubscriptionTest, AResourceOfAnotherTypeIsRejected) {
