@@ -112,12 +112,6 @@ for _name in SHARED:
 class Sluice(Peers, XdsTest):
     DATA_PLANE = DataPlane
 
-    @classmethod
-    def setUpClass(cls):
-        if not xds_test.knows_xds():
-            raise unittest.SkipTest("this program has no --xds")
-        super().setUpClass()
-
 
 if LONG and os.environ.get("ENVOY"):
     class WithEnvoy(Peers, XdsTest):

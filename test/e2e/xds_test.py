@@ -5,13 +5,12 @@ expected of both is then known to be right."""
 import os
 import random
 import ssl
-import subprocess
 import time
 import unittest
 
 import harness
 import xds_control_plane as xds
-from harness import LONG, MIB, SANITIZER, SLOWNESS, SLUICE, wait_until
+from harness import LONG, MIB, SANITIZER, SLOWNESS, wait_until
 from origins import Origin, connect, free_port
 from xds_support import RSS_LIMIT, DataPlane, Envoy, XdsTest, cluster, endpoints, get, listener, listens, route_config, secret
 
@@ -472,18 +471,8 @@ class Scenarios:
         self.expect("a")
 
 
-def knows_xds():
-    return "--xds" in subprocess.run([SLUICE, "run", "--help"], capture_output=True, text=True, timeout=30, check=False).stdout
-
-
 class Sluice(Scenarios, XdsTest):
     DATA_PLANE = DataPlane
-
-    @classmethod
-    def setUpClass(cls):
-        if not knows_xds():
-            raise unittest.SkipTest("this program has no --xds")
-        super().setUpClass()
 
     def test_retries_soon(self):
         """The first attempts after the loss of a control plane come within a second."""

@@ -240,7 +240,7 @@ void find_endpoints(const Message& cluster, const MappingState& state, MappedUps
   } else {
     std::string name = cluster.sub("eds_cluster_config").text("service_name");
     if (name.empty()) name = cluster.text("name");
-    if (const Node* const found = ResourceSet::find(state.resources.endpoints, "cluster_name", name)) {
+    if (const Node* const found = state.endpoints.find(name)) {
       static const MessageRule* const rule = find_message_rule("envoy.config.endpoint.v3.ClusterLoadAssignment");
       Subject subject{state.findings, "endpoints", name};
       map_endpoints(Message(*found, *rule, subject, ""), false, upstream);

@@ -183,7 +183,7 @@ class ManagerMapper {
     Subject subject{state_.findings, "route configuration", ""};
     if (const Message rds = manager_.sub("rds")) {
       subject.name = rds.text("route_config_name");
-      const Node* const found = ResourceSet::find(state_.resources.routes, "name", subject.name);
+      const Node* const found = state_.routes.find(subject.name);
       if (found == nullptr) {
         rds.refuse("route_config_name",
                    absl::StrCat("there is no route configuration ", config::in_quotes(subject.name),

@@ -70,7 +70,7 @@ void finish_upstream(const std::string& cluster, MappedUpstream& upstream, Mappi
 }  // namespace
 
 config::Node map_to_tree(const ResourceSet& resources, Findings& findings) {
-  MappingState state{.resources = resources, .findings = findings, .upstreams = {}, .limit_names = {}};
+  MappingState state(resources, findings);
   Node out = map_node();
   for (const Node* const bootstrap : resources.bootstraps) map_bootstrap(*bootstrap, state, out);
   map_clusters(state);

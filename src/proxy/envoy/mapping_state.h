@@ -26,9 +26,14 @@ struct MappedUpstream {
 };
 
 struct MappingState {
+  MappingState(const ResourceSet& all, Findings& to) : resources(all), findings(to) {}
+
   const ResourceSet& resources;
   Findings& findings;
-  std::map<std::string, MappedUpstream, std::less<>> upstreams;  ///< By the name of the cluster.
+  const ResourceIndex endpoints{resources.endpoints, "cluster_name"};
+  const ResourceIndex routes{resources.routes, "name"};
+  const ResourceIndex secrets{resources.secrets, "name"};
+  std::map<std::string, MappedUpstream, std::less<>> upstreams = {};  ///< By the name of the cluster.
   NameTable limit_names;
   config::Node rate_limits = list_node();
 

@@ -111,14 +111,16 @@ bool ResourceSet::add_document(const Node& document, Findings& findings) {
   return refuse(document, "expected static_resources, resources, or one resource with its @type");
 }
 
-const Node* ResourceSet::find(const std::vector<const Node*>& list, std::string_view name_field,
-                              std::string_view name) {
+ResourceIndex::ResourceIndex(const std::vector<const Node*>& list, std::string_view name_field) {
   for (const Node* const each : list) {
-    if (each->kind != Node::Kind::kMap) continue;
-    const Node* const value = member_of(*each, name_field);
-    if (value != nullptr && value->text == name) return each;
+    const Node* const name = each->kind == Node::Kind::kMap ? member_of(*each, name_field) : nullptr;
+    if (name != nullptr) by_name_.emplace(name->text, each);
   }
-  return nullptr;
+}
+
+const Node* ResourceIndex::find(std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 }  // namespace sluice::envoy

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "proxy/config/load/yaml.h"
@@ -28,10 +29,19 @@ struct ResourceSet {
   bool add_document(const config::Node& document, Findings& findings);
   /// Adds one resource of the full name `type`. Returns false if it is of no kind that the mapping reads.
   bool add(std::string_view type, const config::Node& resource);
+};
 
-  /// The resource whose field `name_field` is `name`, or nullptr.
-  static const config::Node* find(const std::vector<const config::Node*>& list, std::string_view name_field,
-                                  std::string_view name);
+/// Finds resources by name.
+class ResourceIndex {
+ public:
+  /// `name_field`: the field that has the name. Of several with one name, the first counts.
+  ResourceIndex(const std::vector<const config::Node*>& list, std::string_view name_field);
+
+  /// Null if there is none.
+  const config::Node* find(std::string_view name) const;
+
+ private:
+  std::unordered_map<std::string_view, const config::Node*> by_name_;
 };
 
 }  // namespace sluice::envoy

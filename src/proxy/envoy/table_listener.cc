@@ -8,7 +8,8 @@ using enum Support;
 // envoy.config.bootstrap.v3.Bootstrap
 constexpr FieldRule kOfConfigBootstrapBootstrap[] = {
     {"static_resources", kYes, "", "envoy.config.bootstrap.v3.Bootstrap.StaticResources"},
-    {"dynamic_resources", kRefused, "resources of a control plane are not read: give files that have them"},
+    {"dynamic_resources", kRefused,
+     "`sluice run --xds` follows a control plane; `convert` needs files that have its resources"},
     {"admin", kYes, "`admin.address`; pages differ: see docs/operating/admin.md", "envoy.config.bootstrap.v3.Admin"},
     {"overload_manager", kYes, "the monitor of connections is `limits.max_connections`",
      "envoy.config.overload.v3.OverloadManager"},

@@ -57,7 +57,7 @@ class BootstrapReader {
  private:
   absl::Status fail(std::string_view why) const { return absl::InvalidArgumentError(absl::StrCat(path_, ": ", why)); }
 
-  absl::Status parse(const std::string& path, Node& root) const {
+  absl::Status parse(const std::string& path, Node& root) {
     const absl::StatusOr<std::string> text = read_file(path);
     if (!text.ok()) return text.status();
     config::Report report(path);
@@ -132,7 +132,7 @@ class BootstrapReader {
   }
 
   absl::Status read_service(const std::string& name) {
-    const Node* const cluster = envoy::ResourceSet::find(made_->resources.clusters, "name", name);
+    const Node* const cluster = envoy::ResourceIndex(made_->resources.clusters, "name").find(name);
     if (cluster == nullptr) {
       return fail(absl::StrCat("static_resources.clusters has no ", config::in_quotes(name), ", the control plane"));
     }
@@ -154,7 +154,7 @@ class BootstrapReader {
   }
 
   const std::string path_;
-  const SecretFiles files_;
+  SecretFiles files_;
   std::unique_ptr<Bootstrap> made_;
 };
 

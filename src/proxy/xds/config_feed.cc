@@ -17,6 +17,7 @@ ConfigFeed::~ConfigFeed() { ::close(fd_); }
 absl::Status ConfigFeed::offer(config::Config config) {
   std::unique_lock lock(mutex_);
   if (closed_) return absl::UnavailableError("the process is draining");
+  if (current_ == config) return absl::OkStatus();
   if (!current_) {
     current_ = std::move(config);
     changed_.notify_all();

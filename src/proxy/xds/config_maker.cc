@@ -16,6 +16,10 @@ namespace {
 
 using config::Node;
 
+// Endpoints change often, and an old connection should not end for that. A generation that is not used any more takes
+// no memory.
+constexpr uint32_t kMaxGenerations = 1000;
+
 // More would make a long line longer, and the first ones say what is wrong.
 constexpr size_t kMaxReasons = 8;
 
@@ -86,6 +90,7 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
 
 absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
   ResourceStore ready = ready_part(store);
+  files_.forget_named();
   envoy::ResourceSet set = bootstrap_.resources;
   set.may_follow = true;
   std::deque<Node> copies;  // With files in place of inline secrets.
@@ -106,6 +111,7 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
   if (const absl::Status checked = check_findings(findings); !checked.ok()) return checked;
   absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
   if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), tree));
+  config->reload.max_generations = kMaxGenerations;
   next_ = std::move(ready);
   return config;
 }
@@ -128,6 +134,7 @@ absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
 }
 
 void ConfigMaker::commit() {
+  files_.keep_named();
   in_use_ = next_;
   known_ = next_known_;
 }

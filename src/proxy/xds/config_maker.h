@@ -40,7 +40,7 @@ class ConfigMaker {
 
   const Bootstrap& bootstrap_;
   const Options options_;
-  const SecretFiles files_;
+  SecretFiles files_;
   ResourceStore in_use_;                      // Of the configuration that is in effect.
   ResourceStore next_;                        // Of the last one that was made.
   std::set<std::string> known_, next_known_;  // Findings that do not reject anything any more.

@@ -21,6 +21,8 @@ using config::Node;
 
 constexpr std::array<std::string_view, 4> kSources = {"certificate_chain", "private_key", "ocsp_staple", "trusted_ca"};
 
+constexpr std::string_view kSuffix = ".pem";
+
 std::string hash_of(std::string_view text) {
   std::array<uint8_t, SHA256_DIGEST_LENGTH> digest;
   SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(), digest.data());
@@ -29,7 +31,7 @@ std::string hash_of(std::string_view text) {
 
 }  // namespace
 
-absl::Status SecretFiles::move_to_files(Node& tree) const {
+absl::Status SecretFiles::move_to_files(Node& tree) {
   for (size_t i = 0; i < tree.items.size(); ++i) {
     Node& item = tree.items[i];
     const bool is_source = tree.kind == Node::Kind::kMap && item.kind == Node::Kind::kMap &&
@@ -39,7 +41,7 @@ absl::Status SecretFiles::move_to_files(Node& tree) const {
   return absl::OkStatus();
 }
 
-absl::Status SecretFiles::move_source(Node& source) const {
+absl::Status SecretFiles::move_source(Node& source) {
   const Node* const text = source.find("inline_string");
   const Node* const bytes = source.find("inline_bytes");
   if (text == nullptr && bytes == nullptr) return absl::OkStatus();
@@ -47,7 +49,9 @@ absl::Status SecretFiles::move_source(Node& source) const {
   if (bytes != nullptr && !absl::Base64Unescape(bytes->text, &contents)) {
     return absl::InvalidArgumentError("inline_bytes is not base64");
   }
-  const std::string path = absl::StrCat(folder_, "/", hash_of(contents), ".pem");
+  const std::string name = hash_of(contents) + std::string(kSuffix);
+  const std::string path = absl::StrCat(folder_, "/", name);
+  named_.insert(name);
   if (!std::filesystem::exists(path)) {
     if (const absl::Status written = write_file(path, contents); !written.ok()) return written;
   }
@@ -55,6 +59,15 @@ absl::Status SecretFiles::move_source(Node& source) const {
   envoy::put(file, "filename", path);
   source = std::move(file);
   return absl::OkStatus();
+}
+
+void SecretFiles::keep_named() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kSuffix) && !named_.contains(name)) std::filesystem::remove(entry.path(), error);
+  }
+  named_.clear();
 }
 
 }  // namespace sluice::xds

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "proxy/config/load/yaml.h"
@@ -16,12 +18,16 @@ class SecretFiles {
 
   /// Replaces each `inline_bytes` and `inline_string` of the certificates, keys and authorities in `tree` by the
   /// `filename` of a file with these contents.
-  absl::Status move_to_files(config::Node& tree) const;
+  absl::Status move_to_files(config::Node& tree);
+  /// Removes the files that no tree named since the last call of one of these two functions.
+  void keep_named();
+  void forget_named() { named_.clear(); }
 
  private:
-  absl::Status move_source(config::Node& source) const;
+  absl::Status move_source(config::Node& source);
 
   const std::string folder_;
+  std::set<std::string> named_;  // The names of files.
 };
 
 }  // namespace sluice::xds

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "net/worker.h"
+#include "proxy/common/log_limit.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/log/run_log.h"
 
@@ -107,8 +109,11 @@ void Subscription::respond(ResourceKind kind, const Response& response, const ab
   } else {
     counters_.rejected[index].add();
     error = std::string(taken.message().substr(0, kMaxErrorBytes));
-    log_lines(LogLevel::kError, absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ",
-                                             info_of(kind).label, " is rejected: ", error));
+    static LogLimit limit(1);  // A control plane may send what is rejected again and again.
+    if (log_admits(limit, monotonic_ms())) {
+      log_lines(LogLevel::kError, absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ",
+                                               info_of(kind).label, " is rejected: ", error, left_out_text(limit)));
+    }
   }
   is_delta_ ? request_delta(kind, response.nonce, error) : request(kind, error);
 }

@@ -31,7 +31,8 @@ std::string describe_service(const UpstreamState& service, uint32_t endpoint) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<XdsClient>> XdsClient::start(Options options) {
-  absl::StatusOr<std::unique_ptr<Bootstrap>> bootstrap = read_bootstrap(options.bootstrap, options.cache_folder);
+  absl::StatusOr<std::unique_ptr<Bootstrap>> bootstrap =
+      read_bootstrap(options.bootstrap, absl::StrCat(options.cache_folder, "/bootstrap"));
   if (!bootstrap.ok()) return bootstrap.status();
   std::unique_ptr<XdsClient> client(new XdsClient(std::move(options), *std::move(bootstrap)));
   client->read_cache();
@@ -201,14 +202,15 @@ absl::Status XdsClient::on_message(std::string_view message) {
 
 void XdsClient::on_lost(AdsConnection&, std::string_view why) {
   connection_ = nullptr;
+  const std::string service = describe_service(*service_, endpoint_);
   view_->let_go(endpoint_);
   counters_.connected.set(0);
   if (stopping_) return worker_->stop();
   counters_.failures.add();
   if (last_failure_ != why) {
     last_failure_ = std::string(why);
-    log_line(LogLevel::kWarning, absl::StrCat(describe_service(*service_, endpoint_), ": ", why,
-                                              "; what it has sent stays in effect, and it is connected to again"));
+    log_line(LogLevel::kWarning,
+             absl::StrCat(service, ": ", why, "; what it has sent stays in effect, and it is connected to again"));
   }
   connect_later();
 }
