@@ -37,7 +37,7 @@ Buffer SharedBuffer::to_buffer(size_t offset, size_t count) const {
 }
 
 const Buffer& SharedBuffer::buffer() const {
-  static const Buffer empty;
+  static const Buffer empty{};
   return state_ ? state_->bytes : empty;
 }
 

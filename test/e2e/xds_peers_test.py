@@ -113,6 +113,11 @@ class Sluice(Peers, XdsTest):
     DATA_PLANE = DataPlane
 
 
+@unittest.skipUnless(LONG, "only in the long form")
+class SluiceIncremental(Peers, XdsTest):
+    DATA_PLANE, DELTA = DataPlane, True
+
+
 if LONG and os.environ.get("ENVOY"):
     class WithEnvoy(Peers, XdsTest):
         DATA_PLANE = Envoy
