@@ -203,7 +203,6 @@ constexpr FieldRule kOfConfigRouteWeightedCluster[] = {
     {"runtime_key_prefix", kIgnored},
     {"header_name", kRefused},
     {"use_hash_policy", kRefused},
-    {"random_value_specifier", kRefused},
 };
 // envoy.config.route.v3.WeightedCluster.ClusterWeight
 constexpr FieldRule kOfConfigRouteWeightedClusterClusterWeight[] = {

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "proxy/common/proto_writer.h"
 #include "proxy/envoy/field_table.h"
@@ -63,9 +68,9 @@ TEST(ProtoTree, ReadsAnyMapsAndUnknownFields) {
     out.number(9999, 1);
   });
   EXPECT_EQ(yaml_of("envoy.config.cluster.v3.Cluster", cluster),
-            "typed_extension_protocol_options: { x: { \"@type\": "
-            "type.googleapis.com/envoy.config.core.v3.Http2ProtocolOptions, max_concurrent_streams: 7 } }\n"
-            "field_9999: of a later version\n");
+            "typed_extension_protocol_options:\n  x:\n    \"@type\": "
+            "type.googleapis.com/envoy.config.core.v3.Http2ProtocolOptions\n    max_concurrent_streams: 7\n"
+            "field_9999: \"of a later version\"\n");
 }
 
 TEST(ProtoTree, AnErrorNamesTheField) {
@@ -101,6 +106,8 @@ TEST(ProtoTree, BoundsTheDepth) {
 }
 
 TEST(WireFormat, HasEachMessageAndFieldOfTheMapping) {
+  // Not in the API of Envoy 1.40.
+  const std::set<std::string_view> later = {"validate_header_values", "on_demand_configuration"};
   for (const std::span<const MessageRule> group :
        {listener_messages(), filter_messages(), route_messages(), cluster_messages(), common_messages()}) {
     for (const MessageRule& rule : group) {
@@ -109,7 +116,7 @@ TEST(WireFormat, HasEachMessageAndFieldOfTheMapping) {
       for (const FieldRule& field : rule.fields) {
         const bool found = std::any_of(wire->fields.begin(), wire->fields.end(),
                                        [&](const WireField& each) { return each.name == field.name; });
-        EXPECT_TRUE(found) << rule.name << "." << field.name;
+        EXPECT_TRUE(found || later.contains(field.name)) << rule.name << "." << field.name;
       }
     }
   }
