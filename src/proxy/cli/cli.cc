@@ -101,7 +101,10 @@ absl::StatusOr<Flags> flags_of(const Arguments& arguments) {
   if (const auto bootstrap = arguments.value("--xds")) {
     flags.xds = {.bootstrap = std::string(*bootstrap),
                  .cache_folder = std::string(arguments.value("--xds-cache").value_or(kXdsCache)),
-                 .accepts_unsupported = arguments.value("--xds-unsupported").value_or("reject") == "warn"};
+                 .accepts_unsupported = arguments.value("--xds-unsupported").value_or("reject") == "warn",
+                 .check = [](const config::Config& config, config::Report& report) {
+                   check_startup(config, CheckFor::kReload, report);
+                 }};
     if (!flags.config.empty() || !flags.run.listen.empty() || !flags.run.to.empty() || flags.run.tcp) {
       return absl::InvalidArgumentError("--xds replaces --config, --listen, --to and --tcp; give one or the other");
     }

@@ -50,8 +50,7 @@ XdsClient::XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap)
       bootstrap_(std::move(bootstrap)),
       maker_(*bootstrap_, {.accepts_unsupported = options_.accepts_unsupported,
                            .secret_folder = options_.cache_folder,
-                           .check = [](const config::Config& config,
-                                       config::Report& report) { check_startup(config, CheckFor::kReload, report); }}),
+                           .check = options_.check}),
       random_(static_cast<uint64_t>(getpid()) ^ monotonic_ms()) {}
 
 XdsClient::~XdsClient() {

@@ -29,6 +29,7 @@ class XdsClient final : private AdsConnection::Owner {
     std::string bootstrap;     ///< The file.
     std::string cache_folder;  ///< For the last good resources, and for certificates and keys.
     bool accepts_unsupported = false;
+    config::FurtherCheck check = nullptr;  ///< Of each configuration.
   };
   /// Reads the files and starts the thread. If the cache has resources, the first configuration is made of them.
   static absl::StatusOr<std::unique_ptr<XdsClient>> start(Options options);
