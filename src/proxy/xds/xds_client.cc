@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "net/thread_priority.h"
 #include "proxy/log/run_log.h"
-#include "proxy/server/startup_check.h"
 #include "proxy/tls/tls_files.h"
 #include "proxy/xds/resource_cache.h"
 
