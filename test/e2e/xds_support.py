@@ -113,6 +113,7 @@ class DataPlane:
     def __init__(self, address, tls=None, cache=None, delta=False):
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
         self.admin_port = free_port()
+        self.is_replaced = False  # By an upgrade: it ends by itself.
         self.path = os.path.join(self._folder.name, "bootstrap.yaml")
         with open(self.path, "w", encoding="utf-8") as file:
             json.dump(bootstrap(address, self.admin_port, tls, delta), file, indent=1)  # JSON is YAML.
@@ -140,7 +141,9 @@ class DataPlane:
         if self._folder is None:
             return
         ended = self.process.poll()
-        if ended is None:
+        if ended == 0 and self.is_replaced:
+            ended = None
+        elif ended is None:
             self.process.send_signal(self.STOP_SIGNAL)
             try:
                 self.process.wait(20 * SLOWNESS)

@@ -4,7 +4,9 @@ expected of both is then known to be right."""
 
 import os
 import random
+import signal
 import ssl
+import subprocess
 import time
 import unittest
 
@@ -473,6 +475,36 @@ class Scenarios:
 
 class Sluice(Scenarios, XdsTest):
     DATA_PLANE = DataPlane
+
+    def check_upgrade(self, away):
+        """A new process continues with the last good state and the connections, with the control plane or without it."""
+        plane = self.start_plane(*self.dynamic())
+        first = self.start(plane)
+        self.expect("a")
+        plane.wait_for_ack(ENDPOINTS, "1")
+        load = self.load()
+        wait_until(lambda: load.count > 20)
+        if away:
+            plane.stop()
+        result = subprocess.run([harness.SLUICE, "upgrade", "--pid", str(first.process.pid)], capture_output=True, text=True,
+                                timeout=30 * SLOWNESS, check=False)
+        self.assertEqual(result.returncode, 0, result)
+        successor, first.is_replaced = int(result.stdout.split()[1]), True
+        try:
+            if away:
+                plane.start()
+            plane.set(self.dynamic(self.b.address), "2")
+            wait_until(lambda: load.first("b"), 40 * SLOWNESS, "the new process to follow the control plane")
+            self.check_load(load)
+        finally:
+            os.kill(successor, signal.SIGTERM)
+            wait_until(lambda: not os.path.exists(f"/proc/{successor}"), 20 * SLOWNESS, "the new process to end")
+
+    def test_upgrade(self):
+        self.check_upgrade(away=False)
+
+    def test_upgrade_without_control_plane(self):
+        self.check_upgrade(away=True)
 
     def test_retries_soon(self):
         """The first attempts after the loss of a control plane come within a second."""

@@ -140,6 +140,7 @@ absl::StatusOr<std::unique_ptr<xds::XdsClient>> start_xds(const xds::XdsClient::
   absl::StatusOr<std::unique_ptr<xds::XdsClient>> client = xds::XdsClient::start(options);
   while (client.ok() && !(*client)->feed().wait_for_first(kPoll)) {
     if (is_stopped(signals)) return nullptr;
+    if ((*client)->feed().closed()) return absl::UnavailableError("there is no configuration, and none can come");
   }
   return client;
 }
@@ -167,7 +168,7 @@ int run(const Arguments& arguments) {
   std::vector<std::string> files;
   auto config = load_with_flags(files);
   if (!config.ok()) return fail(1, config.status().message());
-  Server server(*std::move(config), {.config_path = flags.config,
+  Server server(*std::move(config), {.config_path = flags.xds ? flags.xds->bootstrap : flags.config,
                                      .stats_interval = flags.stats,
                                      .pool_source = flags.pool,
                                      .read_mode = flags.read_mode,

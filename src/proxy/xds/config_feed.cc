@@ -52,6 +52,11 @@ void ConfigFeed::settle(const absl::Status& status) {
   changed_.notify_all();
 }
 
+bool ConfigFeed::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 void ConfigFeed::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;

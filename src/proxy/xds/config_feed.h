@@ -35,8 +35,9 @@ class ConfigFeed {
   config::Config latest() const;
   /// Tells the client what has become of its offer, if there is one.
   void settle(const absl::Status& status);
-  /// Refuses all offers from now on.
+  /// Refuses all offers from now on. Callable on any thread.
   void close();
+  bool closed() const;
 
  private:
   const int fd_;

@@ -123,7 +123,8 @@ void XdsClient::main() {
   options.max_sockets = 16;
   auto worker = Worker::open(options);
   if (!worker.ok()) {
-    return log_line(LogLevel::kError, absl::StrCat("xds: the client cannot run: ", worker.status().message()));
+    log_line(LogLevel::kError, absl::StrCat("xds: the client cannot run: ", worker.status().message()));
+    return feed_.close();
   }
   {
     const std::lock_guard lock(worker_mutex_);
