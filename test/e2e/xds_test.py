@@ -520,26 +520,9 @@ class Sluice(Scenarios, XdsTest):
         self.assertLess(plane.stream_times[-1] - since, 1 * SLOWNESS)
 
 
-# Of the scenarios by the incremental protocol, the short form has those in which the two protocols differ most.
-INCREMENTAL = ("by_name", "endpoints_move", "removed", "removed_cluster", "invalid_listener", "away_and_back", "waits_for_endpoints",
-               "certificate_rotates")
-
-
-class SluiceIncremental(XdsTest):
-    DATA_PLANE, DELTA = DataPlane, True
-
-
-for _name, _member in vars(Scenarios).items():
-    if not _name.startswith("__") and (LONG or not _name.startswith("test_") or _name[5:] in INCREMENTAL) and _name != "DELTA":
-        setattr(SluiceIncremental, _name, _member)
-
-
 if LONG and os.environ.get("ENVOY"):
     class WithEnvoy(Scenarios, XdsTest):
         DATA_PLANE = Envoy
-
-    class WithEnvoyIncremental(Scenarios, XdsTest):
-        DATA_PLANE, DELTA = Envoy, True
 
 
 if __name__ == "__main__":
