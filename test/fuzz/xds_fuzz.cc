@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   subscription.begin([&](const std::string& message) { sent += !message.empty(); });
   while (rest.size() >= 2) {
     const size_t length =
-        std::min<size_t>(static_cast<uint8_t>(rest[0]) << 8 | static_cast<uint8_t>(rest[1]), rest.size() - 2);
+        std::min<size_t>(size_t{static_cast<uint8_t>(rest[0])} << 8 | static_cast<uint8_t>(rest[1]), rest.size() - 2);
     const size_t before = sent;
     if (!subscription.on_message(rest.substr(2, length)).ok()) return 0;
     if (sent == before) std::abort();  // Neither an acceptance nor a rejection was sent.
