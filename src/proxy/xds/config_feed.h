@@ -33,7 +33,7 @@ class ConfigFeed {
   int fd() const { return fd_; }
   /// The offer, or else the configuration that is in effect.
   config::Config latest() const;
-  /// Tells the client what has become of its offer, if there is one.
+  /// Reports to the client whether its offer is in effect, if there is one.
   void settle(const absl::Status& status);
   /// Refuses all offers from now on. Callable on any thread.
   void close();

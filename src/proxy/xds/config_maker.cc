@@ -116,7 +116,7 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
   return config;
 }
 
-// What was there before is no fault of this response.
+// A response is rejected only for findings that the accepted resources do not have already.
 absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
   std::vector<std::string> reasons;
   next_known_.clear();

@@ -20,7 +20,7 @@ inline constexpr std::string_view kDeltaPath =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/"
     "DeltaAggregatedResources";
 
-/// Who asks: envoy.config.core.v3.Node.
+/// The client: envoy.config.core.v3.Node.
 struct NodeIdentity {
   std::string id, cluster, region, zone, sub_zone;
   config::Node metadata;  ///< A Struct; null if there is none.
