@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/envoy/taken_paths.h"
 #include "proxy/envoy/values.h"
 
 namespace sluice::envoy {
@@ -26,12 +27,11 @@ bool is_guard(std::string_view type) {
 // The parts of a route that rules concern are the same for each route.
 void drop_routes_never_taken(std::vector<MappedRoute>& routes) {
   std::vector<MappedRoute> kept;
+  TakenPaths taken;
   for (MappedRoute& route : routes) {
-    const bool taken = std::any_of(kept.begin(), kept.end(), [&](const MappedRoute& before) {
-      return before.conditions.is_path_only() &&
-             overlap_of(route.conditions.path, before.conditions.path) == Overlap::kAll;
-    });
-    if (!taken) kept.push_back(std::move(route));
+    if (taken.take_all_of(route.conditions.path)) continue;
+    if (route.conditions.is_path_only()) taken.add(route.conditions.path);
+    kept.push_back(std::move(route));
   }
   routes = std::move(kept);
 }

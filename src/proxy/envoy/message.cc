@@ -29,9 +29,19 @@ std::string without_host(std::string_view url) {
   return std::string(slash == std::string_view::npos ? url : url.substr(slash + 1));
 }
 
+// Whether snake_case(key) is `name`. Compares in place, since mapping thousands of resources is mostly this.
+bool names_field(std::string_view key, std::string_view name) {
+  size_t at = 0;
+  for (const char c : key) {
+    if (absl::ascii_isupper(static_cast<unsigned char>(c)) && (at == name.size() || name[at++] != '_')) return false;
+    if (at == name.size() || name[at++] != absl::ascii_tolower(static_cast<unsigned char>(c))) return false;
+  }
+  return at == name.size();
+}
+
 const Node* find_member(const Node& map, std::string_view name) {
   for (size_t i = 0; i < map.keys.size(); ++i) {
-    if (map.items[i].kind != Node::Kind::kNull && snake_case(map.keys[i].text) == name) return &map.items[i];
+    if (map.items[i].kind != Node::Kind::kNull && names_field(map.keys[i].text, name)) return &map.items[i];
   }
   return nullptr;
 }
@@ -43,6 +53,7 @@ std::string_view or_fallback(std::string_view note, std::string_view fallback) {
 }  // namespace
 
 std::string snake_case(std::string_view name) {
+  if (std::none_of(name.begin(), name.end(), absl::ascii_isupper)) return std::string(name);
   std::string out;
   for (const char c : name) {
     if (absl::ascii_isupper(static_cast<unsigned char>(c))) {

@@ -11,6 +11,7 @@
 #include "proxy/config/model/host_pattern.h"
 #include "proxy/envoy/http_filters.h"
 #include "proxy/envoy/ordering.h"
+#include "proxy/envoy/taken_paths.h"
 
 namespace sluice::envoy {
 namespace {
@@ -66,19 +67,17 @@ std::vector<MappedRoute> routes_of(const RouteSurroundings& around) {
     around.virtual_host.ignore("require_tls", "it is the same as ALL: there are no internal requests");
   if (!tls.empty() && tls != "NONE" && !around.has_tls) return {redirect_to_https()};
   std::vector<MappedRoute> all;
+  TakenPaths taken;
   for (const Message& route : around.virtual_host.subs("routes")) {
     std::optional<MappedRoute> made = map_route(route, around);
     if (!made) continue;
     around.filters.read_overrides(route, around, *made);
-    const bool taken = std::any_of(all.begin(), all.end(), [&](const MappedRoute& before) {
-      return before.conditions.is_path_only() &&
-             overlap_of(made->conditions.path, before.conditions.path) == Overlap::kAll;
-    });
-    if (taken) {
+    if (taken.take_all_of(made->conditions.path)) {
       route.ignore("", "it is never taken: routes before it take its requests");
-    } else {
-      all.push_back(*std::move(made));
+      continue;
     }
+    if (made->conditions.is_path_only()) taken.add(made->conditions.path);
+    all.push_back(*std::move(made));
   }
   return all;
 }

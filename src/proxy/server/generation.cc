@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "proxy/config/model/listen_address.h"
 
 namespace sluice {
@@ -15,26 +17,36 @@ const std::string& name_of(const UpstreamState& state) { return state.config().n
 
 const std::string& name_of(const RateLimiter& state) { return state.config().name; }
 
+// Finds states by name, in constant time. Refers to their names.
 template <class State>
-std::shared_ptr<State> find(const std::vector<std::shared_ptr<State>>& states, const std::string& name) {
-  for (const auto& state : states) {
-    if (name_of(*state) == name) return state;
+class ByName {
+ public:
+  explicit ByName(const std::vector<std::shared_ptr<State>>& states) {
+    for (const auto& state : states) by_name_.emplace(name_of(*state), state);
   }
-  return nullptr;
-}
+
+  // Null if there is none.
+  std::shared_ptr<State> find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  absl::flat_hash_map<std::string_view, std::shared_ptr<State>> by_name_;
+};
 
 template <class State>
 bool contains(const std::vector<std::shared_ptr<State>>& states, const State& state) {
   return std::any_of(states.begin(), states.end(), [&](const auto& each) { return each.get() == &state; });
 }
 
-using RateLimiters = std::vector<std::shared_ptr<const RateLimiter>>;
+using RateLimiters = ByName<const RateLimiter>;
 
 // Whether all rate limits that the listener names are the same in both.
 bool are_limits_kept(const config::Listener& listener, const RateLimiters& before, const RateLimiters& now) {
   const auto kept = [&](const std::vector<std::string>& names) {
     return std::all_of(names.begin(), names.end(),
-                       [&](const std::string& name) { return find(before, name) == find(now, name); });
+                       [&](const std::string& name) { return before.find(name) == now.find(name); });
   };
   const auto level_kept = [&](const auto& level) {
     return kept(level.rate_limits) && kept(level.response_bandwidth) && kept(level.request_bandwidth);
@@ -64,32 +76,37 @@ Generation::Generation(config::Snapshot<config::Config> configuration, unsigned 
 Generation::Generation(config::Snapshot<config::Config> configuration, const Generation& before)
     : config(std::move(configuration)) {
   const size_t added_slots = EndpointTable::added_slots(*config);
+  const ByName<UpstreamState> upstreams_before(before.upstreams);
+  size_t kept_upstreams = 0;
   for (const config::Upstream& upstream : config->upstreams) {
-    const std::shared_ptr<UpstreamState> old = find(before.upstreams, upstream.name);
+    const std::shared_ptr<UpstreamState> old = upstreams_before.find(upstream.name);
     if (old && is_unchanged(old->config(), upstream) && old->slots().added_slots() == added_slots) {
       upstreams.push_back(old);
+      ++kept_upstreams;
       continue;
     }
     upstreams.push_back(std::make_shared<UpstreamState>(config.part(upstream), added_slots));
     if (old) upstreams.back()->continue_from(*old);
   }
+  const RateLimiters limits_before(before.rate_limits);
   for (const config::RateLimit& limit : config->rate_limits) {
-    const std::shared_ptr<const RateLimiter> old = find(before.rate_limits, limit.name);
+    const std::shared_ptr<const RateLimiter> old = limits_before.find(limit.name);
     rate_limits.push_back(
         old && old->config() == limit ? old : std::make_shared<const RateLimiter>(config.part(limit), old.get()));
   }
   // A listener's routing table has the indices of the upstreams that it was made with, so it may keep its state only if
   // all of these are still there.
-  const bool same_upstreams = std::all_of(before.upstreams.begin(), before.upstreams.end(),
-                                          [this](const auto& upstream) { return has(*upstream); });
+  const bool same_upstreams = kept_upstreams == before.upstreams.size();
+  const RateLimiters limits_now(rate_limits);
+  const ByName<ListenerState> listeners_before(before.listeners);
   const config::ListenAddresses addresses(*config), addresses_before(*before.config);
   for (const config::Listener& listener : config->listeners) {
-    const std::shared_ptr<ListenerState> old = find(before.listeners, listener.name);
+    const std::shared_ptr<ListenerState> old = listeners_before.find(listener.name);
     // The files of error pages may have changed.
     const bool reads_files = listener.http && !listener.http->errors.empty();
     if (old && same_upstreams && !reads_files && *old->config == listener &&
         addresses.of(listener) == addresses_before.of(*old->config) &&
-        are_limits_kept(listener, before.rate_limits, rate_limits)) {
+        are_limits_kept(listener, limits_before, limits_now)) {
       listeners.push_back(old);
       continue;
     }

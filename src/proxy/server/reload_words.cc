@@ -1,10 +1,11 @@
 #include "proxy/server/reload_words.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -16,14 +17,18 @@ namespace {
 template <class Items>
 std::string changes_of(const Items& old, const Items& now) {
   size_t added = 0, changed = 0, removed = 0, unchanged = 0;
-  const auto named = [](const Items& items, const std::string& name) {
-    return std::find_if(items.begin(), items.end(), [&](const auto& each) { return each.name == name; });
-  };
+  absl::flat_hash_map<std::string_view, const typename Items::value_type*> by_name;
+  for (const auto& each : old) by_name.emplace(each.name, &each);
   for (const auto& each : now) {
-    const auto before = named(old, each.name);
-    ++(before == old.end() ? added : *before == each ? unchanged : changed);
+    const auto before = by_name.find(each.name);
+    if (before == by_name.end()) {
+      ++added;
+      continue;
+    }
+    ++(*before->second == each ? unchanged : changed);
+    by_name.erase(before);
   }
-  for (const auto& each : old) removed += named(now, each.name) == now.end();
+  removed = by_name.size();
   std::vector<std::string> parts;
   for (const auto& [count, what] : {std::pair{added, "added"}, std::pair{removed, "removed"},
                                     std::pair{changed, "changed"}, std::pair{unchanged, "unchanged"}}) {

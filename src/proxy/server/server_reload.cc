@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/print.h"
 #include "proxy/http/proxy/body_file.h"
@@ -152,8 +153,10 @@ void Server::retire(Generation old, ProcessView::Applied applied,
   for (auto& listener : old.listeners) {
     if (!generation_.has(*listener)) retired.listeners.push_back(std::move(listener));
   }
+  const absl::flat_hash_set<std::shared_ptr<UpstreamState>> kept(generation_.upstreams.begin(),
+                                                                 generation_.upstreams.end());
   for (auto& upstream : old.upstreams) {
-    if (!generation_.has(*upstream)) retired.upstreams.push_back(std::move(upstream));
+    if (!kept.contains(upstream)) retired.upstreams.push_back(std::move(upstream));
   }
   for (const std::optional<size_t>& log : access_logs) {
     if (log) retired.access_logs.push_back(*log);

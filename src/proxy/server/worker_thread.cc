@@ -365,12 +365,12 @@ WorkerUpstreams WorkerThread::upstreams_of(const WorkerGeneration& next) {
 // Each upstream is checked by one worker only, because one check per endpoint is enough.
 void WorkerThread::replace_checks(const WorkerUpstreams& before) {
   const absl::flat_hash_set<std::shared_ptr<WorkerUpstream>> known(before.begin(), before.end());
-  std::vector<Checks> old = std::exchange(checks_, {});
+  absl::flat_hash_map<const WorkerUpstream*, Checks> old;
+  for (Checks& each : std::exchange(checks_, {})) old.emplace(each.upstream.get(), std::move(each));
   for (size_t i = 0; i < upstreams_.size(); ++i) {
-    const auto same =
-        std::find_if(old.begin(), old.end(), [&](const Checks& each) { return each.upstream == upstreams_[i]; });
+    const auto same = old.find(upstreams_[i].get());
     if (same != old.end()) {
-      checks_.push_back(std::move(*same));
+      checks_.push_back(std::move(same->second));
       old.erase(same);
     } else if (i % shared_.workers == options_.index && upstreams_[i]->state->config().health_check &&
                !known.contains(upstreams_[i])) {
@@ -378,7 +378,7 @@ void WorkerThread::replace_checks(const WorkerUpstreams& before) {
       checks_.back().checker->start();
     }
   }
-  for (Checks& each : old) {
+  for (auto& [upstream, each] : old) {
     each.checker->close();
     old_checks_.push_back(std::move(each));
   }
