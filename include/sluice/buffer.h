@@ -170,6 +170,14 @@ class Buffer {
   /// Removes the first `count` bytes and returns them. If the cut goes through a writable window, both sides stay
   /// writable. O(1) near both ends; elsewhere it walks over blocks of 13 windows. Precondition: count <= size().
   Buffer split_front(size_t count);
+  /// Removes the bytes up to the first `delimiter` at or after `from`, and the delimiter, and returns the bytes before
+  /// it; shares the chunk that is cut. Nothing, and no change, if there is no delimiter. The caller bounds what it
+  /// waits for, and after more has arrived need not search again what it has: `from` may be the previous size() minus
+  /// (delimiter.size() - 1). Precondition: the delimiter is not empty.
+  ///
+  ///     while (std::optional<Buffer> line = input.split_until("\r\n")) handle(*line);
+  ///     if (input.size() > kMaxLineBytes) return close("the line is too long");
+  [[nodiscard]] std::optional<Buffer> split_until(std::string_view delimiter, size_t from = 0);
   /// Drops all bytes.
   void clear() {
     if (windows_.in_blocks()) [[unlikely]]

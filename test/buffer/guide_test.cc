@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,11 +17,13 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "sluice/appender.h"
 #include "sluice/budget.h"
 #include "sluice/buffer.h"
 #include "sluice/cursor.h"
+#include "sluice/reservation.h"
 #include "sluice/shared_buffer.h"
 #include "sluice/thread_pool.h"
 #include "test/buffer/pool_fixture.h"
@@ -111,6 +114,71 @@ TEST_F(Guide, PutsAHeaderBefore) {
   uint8_t type = 0;
   EXPECT_TRUE(next_frame(payload, &type) == buffer_of("hello"));
   EXPECT_EQ(type, 1u);
+}
+
+// Reads as much as is there, in one call, into several chunks.
+bool read_much(int fd, ChunkPool& pool, Buffer& input) {
+  Reservation room(input, pool, 256 << 10);
+  if (room.empty()) return false;
+  const ssize_t count = readv(fd, room.iovecs().data(), static_cast<int>(room.iovecs().size()));
+  if (count <= 0) return false;
+  room.commit(static_cast<size_t>(count));
+  return true;
+}
+
+// The lines of a request, as far as they are there.
+std::vector<std::string> lines(Buffer& input) {
+  std::vector<std::string> texts;
+  while (std::optional<Buffer> line = input.split_until("\r\n")) texts.push_back(line->to_string());
+  return texts;
+}
+
+TEST_F(Guide, ReadsMuchAndSplitsLines) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string_view sent = "GET / HTTP/1.1\r\nHost: a\r\n\r";
+  ASSERT_EQ(write(ends[1], sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+  Buffer input;
+  ASSERT_TRUE(read_much(ends[0], pool_, input));
+  EXPECT_EQ(lines(input), (std::vector<std::string>{"GET / HTTP/1.1", "Host: a"}));
+  EXPECT_EQ(test::text_of(input), "\r");
+  for (const int end : ends) close(end);
+}
+
+// A field of protobuf (number 2, bytes) whose length is known only once it is written.
+bool write_field(ChunkPool& pool, Buffer& output, std::span<const std::string_view> parts) {
+  Appender out(output, pool);
+  out.varint(2 << 3 | 2);
+  const Appender::Gap length = out.gap(5);
+  for (const std::string_view part : parts) out.text(part);
+  out.fill_varint(length, out.bytes_after(length));
+  return out.ok();
+}
+
+enum class Parsed { kWhole, kMore, kWrong };
+
+Parsed read_field(const Buffer& input, uint64_t* number, std::string* bytes) {
+  Cursor in(input);
+  *number = in.varint64() >> 3;
+  const uint32_t length = in.varint32();
+  if (!in.ok()) return in.error() == Cursor::Error::kEnd ? Parsed::kMore : Parsed::kWrong;
+  if (in.remaining() < length) return Parsed::kMore;
+  bytes->resize(length);
+  in.read(std::as_writable_bytes(std::span(*bytes)));
+  return Parsed::kWhole;
+}
+
+TEST_F(Guide, WritesALengthLater) {
+  Buffer output;
+  ASSERT_TRUE(write_field(pool_, output, std::array<std::string_view, 2>{"hello ", "world"}));
+  uint64_t number = 0;
+  std::string bytes;
+  EXPECT_EQ(read_field(output, &number, &bytes), Parsed::kWhole);
+  EXPECT_EQ(number, 2u);
+  EXPECT_EQ(bytes, "hello world");
+  output.truncate(3);
+  EXPECT_EQ(read_field(output, &number, &bytes), Parsed::kMore);
+  EXPECT_EQ(read_field(buffer_of(std::string(11, '\xff')), &number, &bytes), Parsed::kWrong);
 }
 
 // Any cipher that works in place: decrypts `count` bytes from `offset` on where they lie, copying only what is shared.
