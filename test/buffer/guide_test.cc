@@ -1,4 +1,5 @@
-// Runs the examples of docs/iobuf/guide.md, and checks that they are the same as here.
+// Runs the examples of docs/iobuf/guide.md, and checks that they are the same as here (those of protobuf are in
+// protobuf_streams_test.cc).
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -339,14 +340,15 @@ std::string lines_of(std::string_view text) {
 
 TEST(GuideText, ExamplesAreTheSame) {
   const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf/guide.md");
-  const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc"));
+  const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc") +
+                                    contents(SLUICE_SOURCE_DIR "/test/buffer/protobuf_streams_test.cc"));
   const std::string_view begin = "```cpp\n", end = "```";
   size_t examples = 0;
   for (size_t at = guide.find(begin); at != std::string::npos; at = guide.find(begin, at)) {
     at += begin.size();
     const size_t size = guide.find(end, at) - at;
     const std::string example = lines_of(std::string_view(guide).substr(at, size));
-    EXPECT_NE(code.find(example), std::string::npos) << "not in guide_test.cc:\n" << example;
+    EXPECT_NE(code.find(example), std::string::npos) << "in no test:\n" << example;
     at += size + end.size();
     ++examples;
   }
