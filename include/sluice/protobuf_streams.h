@@ -115,8 +115,8 @@ class BufferOutputStream final : public google::protobuf::io::ZeroCopyOutputStre
   /// The bytes written since the stream was made.
   int64_t ByteCount() const override { return count_; }
 
-  /// Appends the bytes written so far to the buffer. Call it when nothing writes: what Next gave last counts as written,
-  /// apart from what BackUp took back.
+  /// Appends the bytes written so far to the buffer. Call it when nothing writes: what Next gave last counts as
+  /// written, apart from what BackUp took back.
   void flush() {
     buffer_.append(std::move(room_));
     room_ = Lease();

@@ -1,6 +1,6 @@
-// Defect: chunk_ref of a sole holder read the count without acquire and overwrote it with a plain store. That store ended
-// the release sequence of another holder's decrement, so that nobody afterwards synchronized with its last accesses.
-// Found by ThreadSanitizer only, and only in the accesses of the thread that adds the reference.
+// Defect: chunk_ref of a sole holder read the count without acquire and overwrote it with a plain store. That store
+// ended the release sequence of another holder's decrement, so that nobody afterwards synchronized with its last
+// accesses. Found by ThreadSanitizer only, and only in the accesses of the thread that adds the reference.
 
 #include <gtest/gtest.h>
 
