@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -306,6 +307,15 @@ TEST(GuideThreads, BudgetsAndPressure) {
   EXPECT_TRUE(pressed);
   backlog.clear();
   EXPECT_FALSE(pressed);
+}
+
+TEST_F(Guide, Describes) {
+  const Buffer input = buffer_of("GET / HTTP/1.1\r\n");
+  std::ostringstream log;
+  log << "cannot parse " << input;
+  EXPECT_EQ(log.str(), R"(cannot parse 16 bytes in 1 window: "GET / HTTP/1.1\r\n")");
+  EXPECT_EQ(input.describe(3), R"(16 bytes in 1 window: "GET"...)");
+  EXPECT_EQ(input.hex_dump(0, 4), "00000000  47 45 54 20                                       |GET |\n");
 }
 
 TEST_F(Guide, Settles) {
