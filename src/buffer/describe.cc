@@ -20,6 +20,13 @@ void append_hex(std::string& text, uint64_t value, int digits) {
   while (digits-- > 0) text += kDigits[value >> (4 * digits) & 0xf];
 }
 
+void append_count(std::string& text, size_t count, std::string_view noun) {
+  text += std::to_string(count);
+  text += ' ';
+  text += noun;
+  if (count != 1) text += 's';
+}
+
 void append_escaped(std::string& text, unsigned char c) {
   switch (c) {
     case '\r':
@@ -51,9 +58,11 @@ void append_escaped(std::string& text, unsigned char c) {
 }  // namespace
 
 std::string Buffer::describe(size_t max_bytes) const {
-  std::string text = std::to_string(size()) + (size() == 1 ? " byte" : " bytes");
+  std::string text;
+  append_count(text, size(), "byte");
   if (empty()) return text;
-  text += " in " + std::to_string(window_count()) + (window_count() == 1 ? " window" : " windows");
+  text += " in ";
+  append_count(text, window_count(), "window");
   if (max_bytes == 0) return text;
   text += ": \"";
   apply(0, std::min(size(), max_bytes), [&text](std::span<const std::byte> piece) {
