@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iosfwd>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -170,6 +171,14 @@ class Buffer {
   /// Removes the first `count` bytes and returns them. If the cut goes through a writable window, both sides stay
   /// writable. O(1) near both ends; elsewhere it walks over blocks of 13 windows. Precondition: count <= size().
   Buffer split_front(size_t count);
+  /// Removes the bytes up to the first `delimiter` at or after `from`, and the delimiter, and returns the bytes before
+  /// it; shares the chunk that is cut. Nothing, and no change, if there is no delimiter. The caller bounds what it
+  /// waits for, and after more has arrived need not search again what it has: `from` may be the previous size() minus
+  /// (delimiter.size() - 1). Precondition: the delimiter is not empty.
+  ///
+  ///     while (std::optional<Buffer> line = input.split_until("\r\n")) handle(*line);
+  ///     if (input.size() > kMaxLineBytes) return close("the line is too long");
+  [[nodiscard]] std::optional<Buffer> split_until(std::string_view delimiter, size_t from = 0);
   /// Drops all bytes.
   void clear() {
     if (windows_.in_blocks()) [[unlikely]]
@@ -201,6 +210,20 @@ class Buffer {
   size_t copy_out(size_t offset, std::span<std::byte> to) const;
   /// Returns all bytes as a string. Counted as copied.
   std::string to_string() const;
+  /// Describes the buffer for a log: its size, its windows, and the first `max_bytes` bytes with escapes, so that the
+  /// text is printable ASCII on one line (at most four characters a byte). With 0 no byte of the payload is shown.
+  /// `buffer` in a stream or in a format of abseil (%v, StrCat) is describe().
+  ///
+  ///     23 bytes in 2 windows: "GET / HTTP/1.1\r\nHost: "...
+  std::string describe(size_t max_bytes = 64) const;
+  friend std::ostream& operator<<(std::ostream& out, const Buffer& buffer);
+  template <typename Sink>
+  friend void AbslStringify(Sink& sink, const Buffer& buffer) {
+    sink.Append(buffer.describe());
+  }
+  /// Returns up to `max_bytes` bytes from `offset` on in lines of 16, as `hexdump -C` prints them: the offset, the
+  /// bytes in hexadecimal, and as ASCII. Empty if offset >= size().
+  std::string hex_dump(size_t offset = 0, size_t max_bytes = 256) const;
   /// Returns the first `count` bytes as one span: in place if one window holds them, else copied into `scratch`. The
   /// buffer does not change. Precondition: count <= size() and count <= scratch.size().
   std::span<const std::byte> fetch(size_t count, std::span<std::byte> scratch) const {

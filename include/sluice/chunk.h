@@ -41,8 +41,12 @@ inline size_t chunk_capacity(const Chunk& chunk) { return chunk.home ? tier_byte
 
 /// Adds a reference. The caller holds one already, and no other thread uses that reference at the same time. A sole
 /// holder needs no read-modify-write: no other thread can add or drop a reference.
+///
+/// The plain store ends the release sequences of the former holders' decrements, so who later finds itself the sole
+/// holder would not synchronize with them. The acquire load makes up for it: it does here, and what this thread
+/// releases later includes it.
 inline void chunk_ref(Chunk* chunk) {
-  if (chunk->refs.load(std::memory_order_relaxed) == 1) {
+  if (chunk->refs.load(std::memory_order_acquire) == 1) {
     chunk->refs.store(2, std::memory_order_relaxed);
   } else {
     chunk->refs.fetch_add(1, std::memory_order_relaxed);

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 
 #include "sluice/buffer.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::inline v0_1 {
 
 /// Reads typed values from a buffer across window boundaries without changing it. A read past the end returns 0 and
-/// makes `ok()` false for good, so a parser may check once after several reads. The buffer must not change while the
-/// cursor is in use.
+/// makes `ok()` false for good, so a parser may check once after several reads. `error()` tells bytes that have not
+/// arrived from bytes that no further ones can mend. The buffer must not change while the cursor is in use.
 ///
 ///     Cursor cursor(buffer);
 ///     const uint8_t type = cursor.u8();
@@ -20,12 +22,23 @@ namespace sluice::inline v0_1 {
 ///     if (!cursor.ok()) return kNeedMore;
 class Cursor {
  public:
+  static constexpr size_t npos = Buffer::npos;
+
+  /// Why ok() is false.
+  enum class Error : uint8_t {
+    kNone,
+    kEnd,        ///< The buffer ended within a value.
+    kMalformed,  ///< A varint was too long or too large.
+  };
+
   explicit Cursor(const Buffer& buffer, size_t offset = 0) : size_(buffer.size()), at_(buffer.windows().begin()) {
     if (size_ > 0) enter_window();
     if (offset > 0) skip(offset);
   }
 
-  bool ok() const { return ok_; }
+  bool ok() const { return error_ == Error::kNone; }
+  /// The first error. The position is then that of the value that could not be read.
+  Error error() const { return error_; }
   size_t position() const { return position_of_stop_ - static_cast<size_t>(stop_ - now_); }
   size_t remaining() const { return size_ - position(); }
 
@@ -39,10 +52,55 @@ class Cursor {
   uint32_t u32le() { return static_cast<uint32_t>(little_endian<4>()); }
   uint64_t u64le() { return little_endian<8>(); }
 
+  /// Reads an unsigned LEB128 number, the varint of protobuf: 7 bits a byte, the least significant first. Accepts at
+  /// most 5 or 10 bytes, with leading zeros or without, and fails with Error::kMalformed if there are more or the value
+  /// does not fit. (Protobuf sends a negative int32 as a varint64.)
+  uint32_t varint32() { return static_cast<uint32_t>(varint(32)); }
+  uint64_t varint64() { return varint(64); }
+  /// Reads a varint64 in zigzag encoding, the sint64 of protobuf: 0, -1, 1, -2 are sent as 0, 1, 2, 3.
+  int64_t zigzag64() {
+    const uint64_t value = varint(64);
+    return static_cast<int64_t>(value >> 1 ^ (~(value & 1) + 1));
+  }
+
+  /// Returns the bytes of the current window from the position on, in place. Empty only at the end or if !ok().
+  std::span<const std::byte> peek() const {
+    if (now_ != stop_) return {now_, stop_};
+    if (!ok() || remaining() == 0) return {};
+    return *at_;
+  }
+  /// Returns the next `count` bytes as one span without moving on: in place if one window holds them, else copied into
+  /// `scratch`. Empty, with ok() as it was, if fewer are left. Precondition: count <= scratch.size().
+  std::span<const std::byte> peek(size_t count, std::span<std::byte> scratch) const {
+    SLUICE_CHECK(count <= scratch.size());
+    if (static_cast<size_t>(stop_ - now_) >= count) return {now_, count};
+    Cursor ahead = *this;
+    if (ahead.ok() && ahead.now_ == ahead.stop_ && ahead.remaining() > 0) ahead.enter_window();
+    if (static_cast<size_t>(ahead.stop_ - ahead.now_) >= count) return {ahead.now_, count};
+    return ahead.read(scratch.first(count)) ? scratch.first(count) : std::span<std::byte>();
+  }
+  /// Returns the number of bytes before the first `delimiter` from the position on, without moving on, or npos if the
+  /// next `limit` bytes do not have it.
+  ///
+  ///     const size_t bytes = cursor.bytes_before(std::byte{'\n'}, 8192);
+  size_t bytes_before(std::byte delimiter, size_t limit = npos) const {
+    Cursor ahead = *this;
+    size_t before = 0;
+    for (std::span<const std::byte> piece = peek(); !piece.empty() && before < limit; piece = ahead.peek()) {
+      if (piece.size() > limit - before) piece = piece.first(limit - before);
+      if (const void* found = std::memchr(piece.data(), static_cast<int>(delimiter), piece.size())) {
+        return before + static_cast<size_t>(static_cast<const std::byte*>(found) - piece.data());
+      }
+      before += piece.size();
+      ahead.skip(piece.size());
+    }
+    return npos;
+  }
+
   /// Reads exactly `to.size()` bytes. False, with ok() false, if fewer are left. Meant for protocol fields, so the
   /// bytes are not counted as copied; take payload with Buffer's functions.
   bool read(std::span<std::byte> to) {
-    if (!ok_ || to.size() > remaining()) return fail();
+    if (!ok() || to.size() > remaining()) return fail(Error::kEnd);
     for (size_t done = 0; done < to.size();) {
       if (now_ == stop_) enter_window();
       const size_t piece = std::min(static_cast<size_t>(stop_ - now_), to.size() - done);
@@ -55,7 +113,7 @@ class Cursor {
 
   /// Skips `count` bytes. False, with ok() false, if fewer are left.
   bool skip(size_t count) {
-    if (!ok_ || count > remaining()) return fail();
+    if (!ok() || count > remaining()) return fail(Error::kEnd);
     while (count > 0) {
       if (now_ == stop_) enter_window();
       const size_t piece = std::min(static_cast<size_t>(stop_ - now_), count);
@@ -95,8 +153,8 @@ class Cursor {
     return taken;
   }
   const std::byte* take_beyond_window(std::byte* across, size_t bytes) {
-    if (!ok_ || remaining() < bytes) {
-      fail();
+    if (!ok() || remaining() < bytes) {
+      fail(Error::kEnd);
       return nullptr;
     }
     if (now_ == stop_) enter_window();
@@ -108,11 +166,30 @@ class Cursor {
     read({across, bytes});
     return across;
   }
-  // Drops the rest of the window, so that the fast path fails without a check of ok_.
-  bool fail() {
+  uint64_t varint(size_t bits) {
+    if (now_ != stop_ && *now_ < std::byte{0x80}) [[likely]]
+      return static_cast<uint64_t>(*now_++);
+    Cursor ahead = *this;
+    uint64_t value = 0;
+    for (size_t shift = 0; shift < bits; shift += 7) {
+      const uint64_t byte = ahead.u8();
+      if (!ahead.ok()) return fail(Error::kEnd);
+      const uint64_t group = byte & 0x7f;
+      if (bits - shift < 7 && group >> (bits - shift) != 0) return fail(Error::kMalformed);
+      value |= group << shift;
+      if (byte < 0x80) {
+        *this = ahead;
+        return value;
+      }
+    }
+    return fail(Error::kMalformed);
+  }
+  // Drops the rest of the window, so that the fast path fails without a check of the error.
+  bool fail(Error error) {
     position_of_stop_ = position();
     stop_ = now_;
-    return ok_ = false;
+    if (ok()) error_ = error;
+    return false;
   }
   void enter_window() {
     const std::span<const std::byte> window = *at_;
@@ -127,7 +204,7 @@ class Cursor {
   const std::byte* now_ = nullptr;   // Next byte of the current window.
   const std::byte* stop_ = nullptr;  // End of the current window.
   size_t position_of_stop_ = 0;
-  bool ok_ = true;
+  Error error_ = Error::kNone;
 };
 
 }  // namespace sluice::inline v0_1

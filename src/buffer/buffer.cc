@@ -199,6 +199,15 @@ Buffer Buffer::split_front(size_t count) {
   return cut_front(count, true);
 }
 
+std::optional<Buffer> Buffer::split_until(std::string_view delimiter, size_t from) {
+  SLUICE_CHECK(!delimiter.empty());
+  const size_t before = find(delimiter, from);
+  if (before == npos) return std::nullopt;
+  Buffer front = split_front(before);
+  trim_front(delimiter.size());
+  return front;
+}
+
 // Removes the first `count` bytes. With `keep_writable`, both sides of a cut window stay as writable as the window is
 // now; otherwise only a lease stays writable.
 Buffer Buffer::cut_front(size_t count, bool keep_writable) {

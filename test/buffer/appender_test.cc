@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -171,6 +173,120 @@ TEST_F(AppenderTest, IsNeverOkAgainAfterTheBudgetIsExhausted) {
   EXPECT_FALSE(out.ok());
   EXPECT_TRUE(buffer.empty());
   EXPECT_EQ(view.size(), 4u) << "not taken";  // NOLINT(bugprone-use-after-move)
+}
+
+TEST_F(AppenderTest, WritesVarints) {
+  Buffer buffer;
+  const std::vector<uint64_t> values{0, 1, 127, 128, 300, 16383, 16384, 0xffffffff, uint64_t{1} << 63, UINT64_MAX};
+  {
+    Appender out(buffer, pool_, 8);
+    for (const uint64_t value : values) {
+      out.varint(value);
+      out.zigzag64(static_cast<int64_t>(value));
+      out.zigzag64(-static_cast<int64_t>(value >> 1));
+    }
+    EXPECT_TRUE(out.ok());
+  }
+  Cursor cursor(buffer);
+  for (const uint64_t value : values) {
+    EXPECT_EQ(cursor.varint64(), value);
+    EXPECT_EQ(cursor.zigzag64(), static_cast<int64_t>(value));
+    EXPECT_EQ(cursor.zigzag64(), -static_cast<int64_t>(value >> 1));
+  }
+  EXPECT_TRUE(cursor.ok());
+  EXPECT_EQ(cursor.remaining(), 0u);
+
+  Buffer shortest;
+  {
+    Appender out(shortest, pool_);
+    for (const uint64_t value : {uint64_t{0}, uint64_t{127}, uint64_t{300}, UINT64_MAX}) out.varint(value);
+  }
+  EXPECT_EQ(text_of(shortest), test::from_hex("00 7f ac02 ffffffffffffffffff01"));
+}
+
+TEST_F(AppenderTest, FillsAGapInTheSameChunkOrAnEarlierOne) {
+  for (const size_t body : {0u, 5u, 60u, 200u, 1000u}) {
+    Buffer buffer = buffer_of("start ", 3);
+    const std::string text(body, 'b');
+    {
+      Appender out(buffer, pool_, 64);
+      const Appender::Gap outer = out.gap(4);
+      const Appender::Gap inner = out.gap(3);
+      const Appender::Gap padded = out.gap(3);
+      out.text(text);
+      EXPECT_EQ(out.bytes_after(outer), body + 6);
+      out.fill_be(outer, 1);
+      out.fill_be(outer, out.bytes_after(outer));
+      out.fill_le(inner, out.bytes_after(inner));
+      out.fill_varint(padded, out.bytes_after(padded));
+      EXPECT_TRUE(out.ok());
+    }
+    Cursor cursor(buffer, 6);
+    EXPECT_EQ(cursor.u32be(), body + 6);
+    EXPECT_EQ(cursor.u24le(), body + 3);
+    EXPECT_EQ(cursor.varint32(), body);
+    EXPECT_EQ(cursor.position(), 16u) << "padded";
+    EXPECT_EQ(cursor.remaining(), body);
+    EXPECT_EQ(text_of(buffer).substr(16), text);
+    pool_.take_remote_frees();
+  }
+  EXPECT_EQ(copied(), 0u + 5 + 60 + 200 + 1000) << "the bodies, but not the fields";
+}
+
+TEST_F(AppenderTest, AGapThatIsNotFilledIsZero) {
+  Buffer buffer;
+  {
+    Appender out(buffer, pool_);
+    EXPECT_EQ(out.gap(8).size(), 8u);
+    const Appender::Gap largest = out.gap(8);
+    out.fill_le(largest, UINT64_MAX);
+  }
+  EXPECT_EQ(text_of(buffer), std::string(8, '\0') + std::string(8, '\xff'));
+}
+
+TEST_F(AppenderTest, FillingDoesNotChangeAClone) {
+  Buffer buffer;
+  Appender out(buffer, pool_);
+  const Appender::Gap gap = out.gap(2);
+  out.text("body");
+  out.commit();
+  const Buffer clone = buffer.clone();
+  out.fill_be(gap, 0x4142);
+  out.text("!");
+  out.commit();
+  EXPECT_TRUE(out.ok());
+  EXPECT_EQ(text_of(buffer), "ABbody!");
+  EXPECT_EQ(text_of(clone), std::string_view("\0\0body", 6));
+}
+
+TEST_F(AppenderTest, FillsNothingWhenTheBudgetIsExhausted) {
+  ChunkPool small({.budget_bytes = 64});
+  ChunkPool::Use use(&small);
+  Buffer buffer;
+  Appender out(buffer, small, 64);
+  const Appender::Gap gap = out.gap(2);
+  out.commit();
+  const Buffer clone = buffer.clone();
+  out.fill_be(gap, 1);  // Would have to copy.
+  EXPECT_FALSE(out.ok());
+  EXPECT_EQ(text_of(buffer), std::string(2, '\0'));
+  const Appender::Gap none = out.gap(2);
+  EXPECT_EQ(none.size(), 0u);
+  out.fill_be(none, 0x10000);
+  EXPECT_EQ(text_of(buffer), std::string(2, '\0'));
+}
+
+using AppenderDeathTest = AppenderTest;
+
+TEST_F(AppenderDeathTest, AValueThatDoesNotFit) {
+  Buffer buffer;
+  Appender out(buffer, pool_);
+  const Appender::Gap gap = out.gap(2);
+  out.fill_be(gap, 0xffff);
+  EXPECT_DEATH(out.fill_be(gap, 0x10000), "check failed");
+  out.fill_varint(gap, 0x3fff);
+  EXPECT_DEATH(out.fill_varint(gap, 0x4000), "check failed");
+  EXPECT_DEATH(out.gap(9), "check failed");
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "test/buffer/pool_fixture.h"
@@ -138,6 +141,114 @@ TEST_F(CursorTest, EmptyBuffer) {
   EXPECT_TRUE(cursor.read({}));
   EXPECT_EQ(cursor.u16be(), 0u);
   EXPECT_FALSE(cursor.ok());
+}
+
+TEST_F(CursorTest, ReadsVarintsAcrossEveryBoundary) {
+  const std::string bytes = test::from_hex("00 7f 8001 ac02 ffffffff0f ffffffffffffffffff01 8000 808080808000");
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) {
+    const Buffer buffer = test::buffer_of(pool_, bytes, test::splits_every(piece, bytes.size()));
+    Cursor cursor(buffer);
+    EXPECT_EQ(cursor.varint32(), 0u);
+    EXPECT_EQ(cursor.varint64(), 127u);
+    EXPECT_EQ(cursor.varint32(), 128u);
+    EXPECT_EQ(cursor.varint64(), 300u);
+    EXPECT_EQ(cursor.varint32(), 0xffffffffu);
+    EXPECT_EQ(cursor.varint64(), 0xffffffffffffffffu);
+    EXPECT_EQ(cursor.varint32(), 0u) << "leading zeros";
+    EXPECT_EQ(cursor.varint64(), 0u);
+    EXPECT_TRUE(cursor.ok());
+    EXPECT_EQ(cursor.remaining(), 0u);
+  }
+}
+
+TEST_F(CursorTest, ReadsZigzag) {
+  const Buffer buffer = buffer_of(test::from_hex("00 01 02 03 feffffffffffffffff01 ffffffffffffffffff01"));
+  Cursor cursor(buffer);
+  for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1}, int64_t{-2}, INT64_MAX, INT64_MIN}) {
+    EXPECT_EQ(cursor.zigzag64(), value);
+  }
+  EXPECT_TRUE(cursor.ok());
+}
+
+TEST_F(CursorTest, VarintsThatEndTooEarlyAreNotMalformed) {
+  const auto error_of = [&](std::string_view hex, auto read) {
+    const std::string bytes = "x" + test::from_hex(hex);
+    Cursor::Error error{};
+    for (size_t piece = 1; piece <= bytes.size(); ++piece) {
+      const Buffer buffer = test::buffer_of(pool_, bytes, test::splits_every(piece, bytes.size()));
+      Cursor cursor(buffer, 1);
+      EXPECT_EQ(read(cursor), 0u) << hex;
+      EXPECT_FALSE(cursor.ok()) << hex;
+      EXPECT_EQ(cursor.position(), 1u) << "nothing was consumed";
+      error = cursor.error();
+      EXPECT_EQ(cursor.u64be(), 0u);
+      EXPECT_EQ(cursor.varint64(), 0u);
+      EXPECT_EQ(cursor.error(), error) << "the first error stays";
+    }
+    return error;
+  };
+  const auto read_32 = [](Cursor& cursor) { return cursor.varint32(); };
+  const auto read_64 = [](Cursor& cursor) { return cursor.varint64(); };
+  for (const std::string_view hex : {"", "80", "80808080"}) EXPECT_EQ(error_of(hex, read_32), Cursor::Error::kEnd);
+  EXPECT_EQ(error_of("ffffffffffffffffff", read_64), Cursor::Error::kEnd);
+  // Too large in the last byte that may be, or too long; whether more follows does not matter.
+  for (const std::string_view hex : {"ffffffff1f", "ffffffff10", "8080808080", "808080808000"}) {
+    EXPECT_EQ(error_of(hex, read_32), Cursor::Error::kMalformed) << hex;
+  }
+  for (const std::string_view hex : {"ffffffffffffffffff02", "80808080808080808080", "8080808080808080808000"}) {
+    EXPECT_EQ(error_of(hex, read_64), Cursor::Error::kMalformed) << hex;
+  }
+}
+
+TEST_F(CursorTest, PeeksWithoutMovingOn) {
+  for (size_t piece = 1; piece <= 10; ++piece) {
+    const Buffer buffer = counting(10, piece);
+    for (size_t offset = 0; offset <= 10; ++offset) {
+      Cursor cursor(buffer, offset);
+      const std::span<const std::byte> next = cursor.peek();
+      EXPECT_EQ(next.size(), offset == 10 ? 0 : std::min(piece - offset % piece, 10 - offset));
+      for (size_t count = 0; count <= 11; ++count) {
+        std::array<std::byte, 11> scratch{};
+        const std::span<const std::byte> bytes = cursor.peek(count, scratch);
+        if (offset + count > 10) {
+          EXPECT_TRUE(bytes.empty());
+        } else {
+          ASSERT_EQ(bytes.size(), count);
+          for (size_t i = 0; i < count; ++i) EXPECT_EQ(bytes[i], static_cast<std::byte>(offset + i));
+          EXPECT_EQ(count > 0 && bytes.data() == scratch.data(), count > next.size()) << "in place where it can be";
+        }
+        EXPECT_TRUE(cursor.ok());
+        EXPECT_EQ(cursor.position(), offset);
+      }
+    }
+  }
+  EXPECT_EQ(copied(), 0u);
+}
+
+TEST_F(CursorTest, PeeksAtNothingAfterAnError) {
+  const Buffer buffer = counting(6, 2);
+  Cursor cursor(buffer, 1);
+  EXPECT_FALSE(cursor.skip(6));
+  std::array<std::byte, 4> scratch{};
+  EXPECT_TRUE(cursor.peek().empty());
+  EXPECT_TRUE(cursor.peek(1, scratch).empty());
+  EXPECT_EQ(cursor.bytes_before(std::byte{3}), Cursor::npos);
+}
+
+TEST_F(CursorTest, FindsADelimiterWithinALimit) {
+  for (size_t piece = 1; piece <= 10; ++piece) {
+    const Buffer buffer = counting(10, piece);
+    for (size_t offset = 0; offset <= 10; ++offset) {
+      const Cursor cursor(buffer, offset);
+      for (size_t at = 0; at <= 10; ++at) {
+        const size_t expected = at >= offset && at < 10 ? at - offset : Cursor::npos;
+        EXPECT_EQ(cursor.bytes_before(static_cast<std::byte>(at)), expected);
+        for (size_t limit = 0; limit <= 11; ++limit) {
+          EXPECT_EQ(cursor.bytes_before(static_cast<std::byte>(at), limit), expected < limit ? expected : Cursor::npos);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "test/buffer/pool_fixture.h"
 
@@ -97,6 +99,44 @@ TEST_F(FindTest, RandomTextsOfTwoLetters) {
     const std::string all = letters(random() % 40);
     expect_same(cut(all, 1 + random() % 12), all, letters(random() % 8));
   }
+}
+
+TEST_F(FindTest, SplitsUntilADelimiter) {
+  const std::string all = "one\r\n\r\ntwo\rthree\r\nrest\r";
+  for (size_t piece = 1; piece <= all.size(); ++piece) {
+    Buffer buffer = cut(all, piece);
+    std::vector<std::string> lines;
+    while (const std::optional<Buffer> line = buffer.split_until("\r\n")) lines.push_back(test::text_of(*line));
+    EXPECT_EQ(lines, (std::vector<std::string>{"one", "", "two\rthree"}));
+    EXPECT_EQ(test::text_of(buffer), "rest\r") << "what has no delimiter stays";
+  }
+  EXPECT_EQ(copied(), 0u);
+}
+
+TEST_F(FindTest, SplitsOnAsBytesArrive) {
+  const std::string all = "GET / HTTP/1.1\r\nHost: a\r\n\r\nbody";
+  Buffer buffer;
+  size_t searched = 0;
+  for (size_t i = 0;; ++i) {
+    ASSERT_LT(i, all.size());
+    ASSERT_TRUE(append_copy(buffer, all.substr(i, 1)));
+    if (const std::optional<Buffer> head = buffer.split_until("\r\n\r\n", searched)) {
+      EXPECT_EQ(test::text_of(*head), "GET / HTTP/1.1\r\nHost: a");
+      EXPECT_TRUE(buffer.empty());
+      break;
+    }
+    searched = buffer.size() < 3 ? 0 : buffer.size() - 3;
+  }
+}
+
+TEST_F(FindTest, SplitsNothingBeforeFrom) {
+  Buffer buffer = cut("a,b,c", 2);
+  EXPECT_EQ(test::text_of(*buffer.split_until(",", 2)), "a,b");
+  EXPECT_FALSE(buffer.split_until("c", 1));
+  EXPECT_FALSE(buffer.split_until("c", 100));
+  EXPECT_EQ(test::text_of(*buffer.split_until("c")), "");
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_DEATH((void)buffer.split_until(""), "check failed");
 }
 
 }  // namespace

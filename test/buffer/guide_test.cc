@@ -1,7 +1,9 @@
-// Runs the examples of docs/iobuf/guide.md, and checks that they are the same as here.
+// Runs the examples of docs/iobuf/guide.md, and checks that they are the same as here (those of protobuf are in
+// protobuf_streams_test.cc).
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,15 +14,18 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "sluice/appender.h"
 #include "sluice/budget.h"
 #include "sluice/buffer.h"
 #include "sluice/cursor.h"
+#include "sluice/reservation.h"
 #include "sluice/shared_buffer.h"
 #include "sluice/thread_pool.h"
 #include "test/buffer/pool_fixture.h"
@@ -111,6 +116,71 @@ TEST_F(Guide, PutsAHeaderBefore) {
   uint8_t type = 0;
   EXPECT_TRUE(next_frame(payload, &type) == buffer_of("hello"));
   EXPECT_EQ(type, 1u);
+}
+
+// Reads as much as is there, in one call, into several chunks.
+bool read_much(int fd, ChunkPool& pool, Buffer& input) {
+  Reservation room(input, pool, 256 << 10);
+  if (room.empty()) return false;
+  const ssize_t count = readv(fd, room.iovecs().data(), static_cast<int>(room.iovecs().size()));
+  if (count <= 0) return false;
+  room.commit(static_cast<size_t>(count));
+  return true;
+}
+
+// The lines of a request, as far as they are there.
+std::vector<std::string> lines(Buffer& input) {
+  std::vector<std::string> texts;
+  while (std::optional<Buffer> line = input.split_until("\r\n")) texts.push_back(line->to_string());
+  return texts;
+}
+
+TEST_F(Guide, ReadsMuchAndSplitsLines) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string_view sent = "GET / HTTP/1.1\r\nHost: a\r\n\r";
+  ASSERT_EQ(write(ends[1], sent.data(), sent.size()), static_cast<ssize_t>(sent.size()));
+  Buffer input;
+  ASSERT_TRUE(read_much(ends[0], pool_, input));
+  EXPECT_EQ(lines(input), (std::vector<std::string>{"GET / HTTP/1.1", "Host: a"}));
+  EXPECT_EQ(test::text_of(input), "\r");
+  for (const int end : ends) close(end);
+}
+
+// A field of protobuf (number 2, bytes) whose length is known only once it is written.
+bool write_field(ChunkPool& pool, Buffer& output, std::span<const std::string_view> parts) {
+  Appender out(output, pool);
+  out.varint(2 << 3 | 2);
+  const Appender::Gap length = out.gap(5);
+  for (const std::string_view part : parts) out.text(part);
+  out.fill_varint(length, out.bytes_after(length));
+  return out.ok();
+}
+
+enum class Parsed { kWhole, kMore, kWrong };
+
+Parsed read_field(const Buffer& input, uint64_t* number, std::string* bytes) {
+  Cursor in(input);
+  *number = in.varint64() >> 3;
+  const uint32_t length = in.varint32();
+  if (!in.ok()) return in.error() == Cursor::Error::kEnd ? Parsed::kMore : Parsed::kWrong;
+  if (in.remaining() < length) return Parsed::kMore;
+  bytes->resize(length);
+  in.read(std::as_writable_bytes(std::span(*bytes)));
+  return Parsed::kWhole;
+}
+
+TEST_F(Guide, WritesALengthLater) {
+  Buffer output;
+  ASSERT_TRUE(write_field(pool_, output, std::array<std::string_view, 2>{"hello ", "world"}));
+  uint64_t number = 0;
+  std::string bytes;
+  EXPECT_EQ(read_field(output, &number, &bytes), Parsed::kWhole);
+  EXPECT_EQ(number, 2u);
+  EXPECT_EQ(bytes, "hello world");
+  output.truncate(3);
+  EXPECT_EQ(read_field(output, &number, &bytes), Parsed::kMore);
+  EXPECT_EQ(read_field(buffer_of(std::string(11, '\xff')), &number, &bytes), Parsed::kWrong);
 }
 
 // Any cipher that works in place: decrypts `count` bytes from `offset` on where they lie, copying only what is shared.
@@ -239,6 +309,15 @@ TEST(GuideThreads, BudgetsAndPressure) {
   EXPECT_FALSE(pressed);
 }
 
+TEST_F(Guide, Describes) {
+  const Buffer input = buffer_of("GET / HTTP/1.1\r\n");
+  std::ostringstream log;
+  log << "cannot parse " << input;
+  EXPECT_EQ(log.str(), R"(cannot parse 16 bytes in 1 window: "GET / HTTP/1.1\r\n")");
+  EXPECT_EQ(input.describe(3), R"(16 bytes in 1 window: "GET"...)");
+  EXPECT_EQ(input.hex_dump(0, 4), "00000000  47 45 54 20                                       |GET |\n");
+}
+
 TEST_F(Guide, Settles) {
   Buffer input = buffer_of(std::string(16'000, 'x') + "a part of the next frame");
   input.trim_front(16'000);
@@ -271,14 +350,15 @@ std::string lines_of(std::string_view text) {
 
 TEST(GuideText, ExamplesAreTheSame) {
   const std::string guide = contents(SLUICE_SOURCE_DIR "/docs/iobuf/guide.md");
-  const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc"));
+  const std::string code = lines_of(contents(SLUICE_SOURCE_DIR "/test/buffer/guide_test.cc") +
+                                    contents(SLUICE_SOURCE_DIR "/test/buffer/protobuf_streams_test.cc"));
   const std::string_view begin = "```cpp\n", end = "```";
   size_t examples = 0;
   for (size_t at = guide.find(begin); at != std::string::npos; at = guide.find(begin, at)) {
     at += begin.size();
     const size_t size = guide.find(end, at) - at;
     const std::string example = lines_of(std::string_view(guide).substr(at, size));
-    EXPECT_NE(code.find(example), std::string::npos) << "not in guide_test.cc:\n" << example;
+    EXPECT_NE(code.find(example), std::string::npos) << "in no test:\n" << example;
     at += size + end.size();
     ++examples;
   }
