@@ -17,8 +17,8 @@ constexpr bool is_plain(char c, Spaces spaces) {
 }
 
 // Sixteen characters, in a register of the processor where it has such.
-using Vector = unsigned char [[gnu::vector_size(16)]];
-using SignedVector = signed char [[gnu::vector_size(16)]];
+using Vector [[gnu::vector_size(16)]] = unsigned char;
+using SignedVector [[gnu::vector_size(16)]] = signed char;
 
 // Whether is_plain() holds for each of sixteen characters.
 template <Spaces kSpaces>
