@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <charconv>
 #include <chrono>
 
 #include "proxy/common/utf8.h"
@@ -14,64 +16,80 @@ constexpr bool is_plain(char c, Spaces spaces) {
   return c > (spaces == Spaces::kKept ? '\x1f' : ' ') && c < '\x7f' && c != '"' && c != '\\';
 }
 
-// Whether is_plain() holds for each of eight characters. Each term sets the high bit of bytes of one kind that is not
-// plain; it is exact for the lowest such byte of the word, but may also set it for bytes above that one.
+// Sixteen characters, in a register of the processor where it has such.
+using Vector [[gnu::vector_size(16)]] = unsigned char;
+using SignedVector [[gnu::vector_size(16)]] = signed char;
+
+// Whether is_plain() holds for each of sixteen characters.
 template <Spaces kSpaces>
-inline bool all_plain(uint64_t word) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
-  constexpr uint64_t kFirst = kSpaces == Spaces::kKept ? 0x20 : 0x21;
-  const uint64_t beyond_ascii = word, deleted = word + kOnes, control = word - kFirst * kOnes;
-  const uint64_t quote = (word ^ ('"' * kOnes)) - kOnes, backslash = (word ^ ('\\' * kOnes)) - kOnes;
-  return ((beyond_ascii | deleted | control | quote | backslash) & kHighs) == 0;
+[[gnu::always_inline]] inline bool all_plain(Vector text) {
+  // As signed numbers and with 1 added, all that is not ASCII, DEL and control characters are below this.
+  constexpr signed char kFirst = kSpaces == Spaces::kKept ? 0x21 : 0x22;
+  const SignedVector special = (std::bit_cast<SignedVector>(text + 1) < kFirst) | (text == '"') | (text == '\\');
+  const auto [low, high] = std::bit_cast<std::array<uint64_t, 2>>(special);
+  return (low | high) == 0;
 }
 
-// Copies eight characters if all of them are plain.
-template <Spaces kSpaces>
-[[gnu::always_inline]] inline bool copy_eight(const char* from, char* to) {
-  uint64_t word;
+template <typename Word>
+[[gnu::always_inline]] inline Word load(const char* from) {
+  Word word;
   std::memcpy(&word, from, sizeof word);
-  if (!all_plain<kSpaces>(word)) return false;
-  std::memcpy(to, &word, sizeof word);
+  return word;
+}
+
+// Copies sixteen characters if all of them are plain.
+template <Spaces kSpaces>
+[[gnu::always_inline]] inline bool copy_sixteen(const char* from, char* to) {
+  const auto text = load<Vector>(from);
+  if (!all_plain<kSpaces>(text)) return false;
+  std::memcpy(to, &text, sizeof text);
   return true;
 }
 
-// Copies plain characters from the beginning of `text`, eight at a time, and returns their number. More plain
-// characters may follow.
+// Copies plain characters from the beginning of `text`, sixteen at a time, and returns their number. More plain
+// characters may follow. What is shorter is read as two words that overlap.
 template <Spaces kSpaces>
-size_t copy_plain(std::string_view text, char* to) {
+[[gnu::always_inline]] inline size_t copy_plain(std::string_view text, char* to) {
   const char* const from = text.data();
   const size_t size = text.size();
-  if (size >= 8) {
+  if (size >= 16) {
     size_t done = 0;
-    for (; done + 8 <= size; done += 8) {
-      if (!copy_eight<kSpaces>(from + done, to + done)) return done;
+    for (; done + 16 <= size; done += 16) {
+      if (!copy_sixteen<kSpaces>(from + done, to + done)) return done;
     }
-    return copy_eight<kSpaces>(from + size - 8, to + size - 8) ? size : done;
+    if (done == size) return size;
+    return copy_sixteen<kSpaces>(from + size - 16, to + size - 16) ? size : done;
   }
-  if (size < 4) {
-    size_t done = 0;
-    for (; done < size && is_plain(from[done], kSpaces); ++done) to[done] = from[done];
-    return done;
+  if (size >= 8) {
+    const std::array words{load<uint64_t>(from), load<uint64_t>(from + size - 8)};
+    if (!all_plain<kSpaces>(std::bit_cast<Vector>(words))) return 0;
+    std::memcpy(to, &words[0], 8);
+    std::memcpy(to + size - 8, &words[1], 8);
+    return size;
   }
-  uint32_t front, back;  // They overlap.
-  std::memcpy(&front, from, sizeof front);
-  std::memcpy(&back, from + size - 4, sizeof back);
-  if (!all_plain<kSpaces>(uint64_t{back} << 32 | front)) return 0;
-  std::memcpy(to, &front, sizeof front);
-  std::memcpy(to + size - 4, &back, sizeof back);
-  return size;
+  if (size >= 4) {
+    const auto front = load<uint32_t>(from), back = load<uint32_t>(from + size - 4);
+    const std::array words{uint64_t{back} << 32 | front, uint64_t{back} << 32 | front};
+    if (!all_plain<kSpaces>(std::bit_cast<Vector>(words))) return 0;
+    std::memcpy(to, &front, sizeof front);
+    std::memcpy(to + size - 4, &back, sizeof back);
+    return size;
+  }
+  size_t done = 0;
+  for (; done < size && is_plain(from[done], kSpaces); ++done) to[done] = from[done];
+  return done;
 }
 
 // Marks the place where a text was cut.
 constexpr std::string_view kCut = "...";
 
-// Writes `text` with `write(rest, at, room)`, which removes the first character from `rest`, writes it to `at`, and
-// returns the bytes written; or does nothing and returns 0 if `room` is too small.
-template <Spaces kSpaces, class Write>
-char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
+// Writes `text`, of which `plain` characters are at `at` already, with `write(rest, at, room)`, which removes the first
+// character from `rest`, writes it to `at`, and returns the bytes written; or does nothing and returns 0 if `room` is
+// too small.
+template <class Write>
+[[gnu::noinline]] char* write_rest(std::string_view text, size_t plain, char* at, size_t max, Write write) {
   char* const limit = at + max;
   char* const last_cut = limit - kCut.size();
-  const size_t plain = copy_plain<kSpaces>(text.substr(0, max - kCut.size()), at);
   at += plain;
   text.remove_prefix(plain);
   char* cut = at;  // Where kCut goes if the text does not fit.
@@ -82,6 +100,15 @@ char* write_text(std::string_view text, char* at, size_t max, Write&& write) {
     at += written;
   }
   return at;
+}
+
+// The same, from the beginning. Nearly all texts are short and plain.
+template <Spaces kSpaces, class Write>
+[[gnu::always_inline]] inline char* write_text(std::string_view text, char* at, size_t max, Write write) {
+  const size_t plain = copy_plain<kSpaces>(text.substr(0, max - kCut.size()), at);
+  if (plain == text.size()) [[likely]]
+    return at + plain;
+  return write_rest(text, plain, at, max, write);
 }
 
 constexpr char kCapitalDigits[] = "0123456789ABCDEF";
@@ -173,6 +200,17 @@ template void LineWriter::text<Spaces::kKept>(std::string_view text, size_t max)
 
 void LineWriter::json_text(std::string_view text, size_t max) {
   at_ = write_text<Spaces::kKept>(text, at_, max, write_json);
+}
+
+void LineWriter::long_number(uint64_t value) {
+  if (value >= 100'000'000) {
+    at_ = std::to_chars(at_, at_ + LineLimits::kNumber, value).ptr;
+    return;
+  }
+  const auto rest = static_cast<uint32_t>(value % 10'000);
+  number(value / 10'000);
+  two_digits(rest / 100);
+  two_digits(rest % 100);
 }
 
 void LineWriter::time(int64_t ms) {

@@ -1,7 +1,7 @@
 // Formats the lines of the access log and of the run-time log.
 #pragma once
 
-#include <charconv>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,16 +40,25 @@ class LineWriter {
     std::memcpy(at_, text, kSize - 1);
     at_ += kSize - 1;
   }
+  /// The same of an array.
+  template <const auto kText>
+  [[gnu::always_inline]] void constant() {
+    std::memcpy(at_, kText.data(), kText.size());
+    at_ += kText.size();
+  }
   void number(uint64_t value) {
     if (value < 10) {  // Many are 0 or 1.
       *at_++ = static_cast<char>('0' + value);
-    } else if (value < 1000) {
+    } else if (value < 10'000) {
       const auto small = static_cast<uint32_t>(value);
-      if (small >= 100) *at_++ = static_cast<char>('0' + small / 100);
-      *at_++ = static_cast<char>('0' + small / 10 % 10);
-      *at_++ = static_cast<char>('0' + small % 10);
+      if (small >= 1000) {
+        two_digits(small / 100);
+      } else if (small >= 100) {
+        *at_++ = static_cast<char>('0' + small / 100);
+      }
+      two_digits(small % 100);
     } else {
-      at_ = std::to_chars(at_, at_ + LineLimits::kNumber, value).ptr;
+      long_number(value);
     }
   }
   /// Appends a text. Bytes that are not visible ASCII, quotes, and backslashes are written as `\xNN`; an empty text is
@@ -65,6 +74,22 @@ class LineWriter {
   void clf_time(int64_t ms);
 
  private:
+  /// Of the numbers from 0 to 99.
+  static constexpr auto kTwoDigits = [] {
+    std::array<char, 200> digits{};
+    for (size_t i = 0; i < 100; ++i) {
+      digits[2 * i] = static_cast<char>('0' + i / 10);
+      digits[2 * i + 1] = static_cast<char>('0' + i % 10);
+    }
+    return digits;
+  }();
+
+  void two_digits(uint32_t value) {
+    std::memcpy(at_, kTwoDigits.data() + size_t{2} * value, 2);
+    at_ += 2;
+  }
+  void long_number(uint64_t value);
+
   char* at_;
 };
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "proxy/access_log/access_line.h"
 
@@ -35,6 +36,49 @@ TEST(JsonLine, WritesNumbersOfEachLength) {
   for (const uint64_t number : {uint64_t{0}, uint64_t{9}, uint64_t{10}, uint64_t{99}, uint64_t{100}, uint64_t{105},
                                 uint64_t{999}, uint64_t{1000}, uint64_t{12345}, UINT64_MAX}) {
     EXPECT_THAT(line_of({.duration_us = number}), HasSubstr("\"duration_us\":" + std::to_string(number) + ","));
+  }
+}
+
+// The escapes at each place of a text, and in texts of each length: they are copied in pieces of several sizes.
+TEST(JsonLine, EscapesAtEachPlaceOfATextOfEachLength) {
+  constexpr std::pair<std::string_view, std::string_view> kEscapes[] = {{"\"", "\\\""},
+                                                                        {"\\", "\\\\"},
+                                                                        {std::string_view("\0", 1), "\\u0000"},
+                                                                        {"\x1f", "\\u001F"},
+                                                                        {"\x7f", "\\u007F"},
+                                                                        {"\n", "\\u000A"},
+                                                                        {"\xc3\xa9", "\xc3\xa9"},
+                                                                        {"\x80", "\xef\xbf\xbd"},
+                                                                        {"\xff", "\xef\xbf\xbd"},
+                                                                        {" ", " "},
+                                                                        {"~", "~"},
+                                                                        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"}};
+  for (const auto& [text, escaped] : kEscapes) {
+    for (size_t size = 0; size <= 50; ++size) {
+      for (size_t at = 0; at <= size; ++at) {
+        const std::string before(at, 'b'), after(size - at, 'a');
+        ASSERT_EQ(json_of(before + std::string(text) + after), before + std::string(escaped) + after);
+      }
+    }
+  }
+}
+
+TEST(JsonLine, CutsATextThatIsTooLong) {
+  constexpr size_t kMost = 1024;
+  EXPECT_EQ(json_of(std::string(kMost, 'a')), std::string(kMost, 'a'));
+  EXPECT_EQ(json_of(std::string(kMost + 1, 'a')), std::string(kMost - 3, 'a') + "...");
+  EXPECT_EQ(json_of(std::string(kMost - 1, 'a') + '"'), std::string(kMost - 3, 'a') + "...");
+  EXPECT_EQ(json_of(std::string(kMost - 2, 'a') + '"'), std::string(kMost - 2, 'a') + "\\\"");
+  EXPECT_EQ(json_of('"' + std::string(kMost, 'a')), "\\\"" + std::string(kMost - 5, 'a') + "...");
+  EXPECT_EQ(json_of(std::string(kMost, '\n').substr(0, 200)).size(), kMost - 4 + 3);  // 170 escapes, and the mark.
+}
+
+TEST(JsonLine, WritesNumbersAroundEachPowerOfTen) {
+  for (uint64_t power = 1;; power *= 10) {
+    for (const uint64_t number : {power - 1, power, power + 1, power / 2 * 3}) {
+      EXPECT_THAT(line_of({.duration_us = number}), HasSubstr("\"duration_us\":" + std::to_string(number) + ","));
+    }
+    if (power > UINT64_MAX / 10) break;
   }
 }
 
