@@ -235,15 +235,16 @@ void map_lookup(const Message& cluster, Node& out) {
 
 void find_endpoints(const Message& cluster, const MappingState& state, MappedUpstream& upstream) {
   const bool by_name = is_by_name(cluster);
+  const bool by_locality = cluster.sub("common_lb_config").has("locality_weighted_lb_config");
   if (const Message assignment = cluster.sub("load_assignment")) {
-    map_endpoints(assignment, by_name, upstream);
+    map_endpoints(assignment, by_name, by_locality, upstream);
   } else {
     std::string name = cluster.sub("eds_cluster_config").text("service_name");
     if (name.empty()) name = cluster.text("name");
     if (const Node* const found = state.endpoints.find(name)) {
       static const MessageRule* const rule = find_message_rule("envoy.config.endpoint.v3.ClusterLoadAssignment");
       Subject subject{state.findings, "endpoints", name};
-      map_endpoints(Message(*found, *rule, subject, ""), false, upstream);
+      map_endpoints(Message(*found, *rule, subject, ""), false, by_locality, upstream);
     }
   }
   if (by_name) map_lookup(cluster, upstream.out);

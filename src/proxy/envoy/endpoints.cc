@@ -51,6 +51,29 @@ void add_endpoint(const Message& entry, uint64_t priority, bool by_name, std::ve
   all.push_back(std::move(made));
 }
 
+// The endpoints of a locality, and its weight.
+struct Share {
+  size_t first = 0;
+  size_t end = 0;
+  uint64_t weight = 0;
+};
+
+// Gives each locality its share, which its endpoints divide by their weights.
+void weigh_localities(const std::vector<Share>& shares, std::vector<MappedEndpoint>& all) {
+  if (shares.size() < 2) return;
+  // Of one endpoint each: the weights stay as they are written.
+  const auto single = [](const Share& share) { return share.end - share.first == 1; };
+  const uint64_t precision = std::all_of(shares.begin(), shares.end(), single) ? 1 : 10000;
+  for (const Share& share : shares) {
+    double sum = 0;
+    for (size_t i = share.first; i < share.end; ++i) sum += static_cast<double>(all[i].weight);
+    for (size_t i = share.first; i < share.end; ++i) {
+      const double part = static_cast<double>(share.weight * precision) * static_cast<double>(all[i].weight) / sum;
+      all[i].weight = std::max<uint64_t>(static_cast<uint64_t>(std::llround(part)), 1);
+    }
+  }
+}
+
 // Envoy's weights have 32 bits.
 void scale_weights(std::vector<MappedEndpoint>& all) {
   uint64_t most = 1;
@@ -77,16 +100,26 @@ void drop_equal_weights(std::vector<MappedEndpoint>& all) {
 
 }  // namespace
 
-void map_endpoints(const Message& assignment, bool by_name, MappedUpstream& upstream) {
+void map_endpoints(const Message& assignment, bool by_name, bool by_locality, MappedUpstream& upstream) {
   std::vector<MappedEndpoint> all;
+  std::vector<Share> shares;
   for (const Message& locality : assignment.subs("endpoints")) {
     uint64_t priority = locality.number("priority").value_or(0);
     if (priority > kMaxPriority) {
       locality.ignore("priority", absl::StrCat("the highest is ", kMaxPriority));
       priority = kMaxPriority;
     }
+    const size_t first = all.size();
     for (const Message& entry : locality.subs("lb_endpoints")) add_endpoint(entry, priority, by_name, all);
+    if (!by_locality) continue;
+    const uint64_t weight = locality.number("load_balancing_weight").value_or(0);
+    if (weight == 0) {
+      all.resize(first);  // It gets no load.
+    } else if (all.size() > first) {
+      shares.push_back({.first = first, .end = all.size(), .weight = weight});
+    }
   }
+  weigh_localities(shares, all);
   scale_weights(all);
   if (!all.empty()) drop_equal_weights(all);
   Node endpoints = list_node();

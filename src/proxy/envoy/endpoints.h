@@ -7,6 +7,7 @@
 namespace sluice::envoy {
 
 /// Puts the endpoints of `assignment` into `upstream`. `by_name`: host names are possible.
-void map_endpoints(const Message& assignment, bool by_name, MappedUpstream& upstream);
+/// `by_locality`: a locality has the share that its weight says, without one none; otherwise all are used alike.
+void map_endpoints(const Message& assignment, bool by_name, bool by_locality, MappedUpstream& upstream);
 
 }  // namespace sluice::envoy

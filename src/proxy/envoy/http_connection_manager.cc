@@ -40,6 +40,7 @@ class ManagerMapper {
     made_.readiness_paths = filters.readiness_paths();
     made_.is_locked = filters.is_locked();
     map_routes(has_tls, filters);
+    allow_upgrades_of_routes();
     drop_unused_descriptors();
     return std::move(made_);
   }
@@ -164,6 +165,23 @@ class ManagerMapper {
     }
     if (!websocket) put(http_, "websocket", "false");
     if (websocket) put_timeout(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
+  }
+
+  // A route may take websockets where the connection manager does not; here a listener takes them, or none of its
+  // routes.
+  void allow_upgrades_of_routes() {
+    if (http_.find("websocket") == nullptr) return;  // All routes have them already.
+    size_t forwarding = 0, taking = 0;
+    for (const HostRoutes& list : made_.lists) {
+      for (const MappedRoute& route : list.routes) {
+        forwarding += route.forwards() ? 1 : 0;
+        taking += route.takes_websocket ? 1 : 0;
+      }
+    }
+    if (taking == 0) return;
+    if (taking < forwarding) manager_.ignore("", "some routes take websockets: all routes of the listener do");
+    remove_key(http_, "websocket");
+    put_timeout(http_, "tunnel_timeout", manager_, "stream_idle_timeout");
   }
 
   void map_server() {

@@ -78,6 +78,8 @@ config::Node retry_node(const Message& policy) {
     const std::string_view word = absl::StripAsciiWhitespace(each);
     if (word == "retriable-status-codes") {
       add_statuses(policy, on);
+    } else if (word == "cancelled") {
+      policy.ignore("retry_on", "responses with the gRPC status `cancelled` are not retried");
     } else if (!add_reasons(word, on)) {
       policy.refuse("retry_on", absl::StrCat("there is no counterpart of ", config::in_quotes(word)));
     }

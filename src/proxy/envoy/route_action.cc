@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proxy/common/suggestions.h"
@@ -110,6 +111,7 @@ class RouteMapper {
       Node policy = retry_node(retry);
       if (!policy.keys.empty()) put(made_.out, "retry", std::move(policy));
     }
+    map_upgrades(action);
     map_mirror(action);
     map_hash(action);
     map_descriptors(action);
@@ -142,6 +144,19 @@ class RouteMapper {
     made_.change_key = key;
     made_.changed = made_.conditions.path;
     made_.replacement = replacement;
+  }
+
+  void map_upgrades(const Message& action) {
+    for (const Message& upgrade : action.subs("upgrade_configs")) {
+      const std::string type = upgrade.text("upgrade_type");
+      if (!upgrade.flag("enabled", true)) {
+        upgrade.ignore("enabled", "a listener has upgrades for all its routes, or for none");
+      } else if (absl::EqualsIgnoreCase(type, "websocket")) {
+        made_.takes_websocket = true;
+      } else {
+        upgrade.refuse("upgrade_type", absl::StrCat("there is no counterpart of ", config::in_quotes(type)));
+      }
+    }
   }
 
   void map_mirror(const Message& action) {

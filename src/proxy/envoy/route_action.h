@@ -22,6 +22,7 @@ struct MappedRoute {
   std::string change_key;
   PathSet changed;
   std::string replacement;
+  bool takes_websocket = false;  ///< Whether it lets upgrades to websocket pass, though its listener may not.
 
   bool forwards() const { return out.find("forward") != nullptr || out.find("split") != nullptr; }
 };

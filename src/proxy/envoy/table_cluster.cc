@@ -44,7 +44,7 @@ constexpr FieldRule kOfConfigClusterCluster[] = {
     {"original_dst_lb_config", kRefused},
     {"least_request_lb_config", kIgnored},
     {"round_robin_lb_config", kIgnored},
-    {"common_lb_config", kIgnored},
+    {"common_lb_config", kYes, "", "envoy.config.cluster.v3.Cluster.CommonLbConfig"},
     {"transport_socket", kYes, "TLS, PROXY protocol", "envoy.config.core.v3.TransportSocket"},
     {"transport_socket_matches", kRefused},
     {"transport_socket_matcher", kRefused},
@@ -62,6 +62,17 @@ constexpr FieldRule kOfConfigClusterCluster[] = {
     {"upstream_config", kRefused},
     {"preconnect_policy", kIgnored},
     {"connection_pool_per_downstream_connection", kRefused},
+};
+// envoy.config.cluster.v3.Cluster.CommonLbConfig
+constexpr FieldRule kOfConfigClusterClusterCommonLbConfig[] = {
+    {"healthy_panic_threshold", kIgnored},
+    {"zone_aware_lb_config", kIgnored, "endpoints of all localities are used alike"},
+    {"locality_weighted_lb_config", kYes, "a locality's weight becomes the `weight` of its endpoints"},
+    {"update_merge_window", kIgnored},
+    {"ignore_new_hosts_until_first_hc", kIgnored},
+    {"close_connections_on_host_set_change", kIgnored},
+    {"consistent_hashing_lb_config", kIgnored},
+    {"override_host_status", kIgnored},
 };
 // envoy.config.cluster.v3.Cluster.CustomClusterType
 constexpr FieldRule kOfConfigClusterClusterCustomClusterType[] = {
@@ -271,7 +282,7 @@ constexpr FieldRule kOfConfigEndpointLocalityLbEndpoints[] = {
     {"lb_endpoints", kYes, "", "envoy.config.endpoint.v3.LbEndpoint"},
     {"load_balancer_endpoints", kRefused},
     {"leds_cluster_locality_config", kRefused},
-    {"load_balancing_weight", kIgnored, "endpoints of all localities are used alike"},
+    {"load_balancing_weight", kYes, "where the cluster has locality_weighted_lb_config"},
     {"priority", kYes, "`priority`, up to 15"},
     {"proximity", kIgnored},
 };
@@ -296,6 +307,7 @@ constexpr FieldRule kOfConfigEndpointEndpoint[] = {
 std::span<const MessageRule> cluster_messages() {
   static const MessageRule messages[] = {
       {"envoy.config.cluster.v3.Cluster", kOfConfigClusterCluster},
+      {"envoy.config.cluster.v3.Cluster.CommonLbConfig", kOfConfigClusterClusterCommonLbConfig},
       {"envoy.config.cluster.v3.Cluster.CustomClusterType", kOfConfigClusterClusterCustomClusterType},
       {"envoy.extensions.clusters.dns.v3.DnsCluster", kOfExtensionsClustersDnsDnsCluster},
       {"envoy.config.cluster.v3.Cluster.EdsClusterConfig", kOfConfigClusterClusterEdsClusterConfig},

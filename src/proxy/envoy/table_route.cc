@@ -144,12 +144,19 @@ constexpr FieldRule kOfConfigRouteRouteAction[] = {
     {"cors", kYes, "`cors`", "envoy.extensions.filters.http.cors.v3.CorsPolicy"},
     {"max_grpc_timeout", kIgnored},
     {"grpc_timeout_offset", kIgnored},
-    {"upgrade_configs", kRefused},
+    {"upgrade_configs", kYes, "websocket: `http.websocket`, for all routes of the listener",
+     "envoy.config.route.v3.RouteAction.UpgradeConfig"},
     {"internal_redirect_policy", kRefused},
     {"internal_redirect_action", kRefused},
     {"max_internal_redirects", kRefused},
     {"hedge_policy", kIgnored, "see `retry.hedge_after`"},
     {"max_stream_duration", kYes, "`request_timeout`", "envoy.config.route.v3.RouteAction.MaxStreamDuration"},
+};
+// envoy.config.route.v3.RouteAction.UpgradeConfig
+constexpr FieldRule kOfConfigRouteRouteActionUpgradeConfig[] = {
+    {"upgrade_type", kYes, "websocket"},
+    {"enabled", kYes},
+    {"connect_config", kRefused},
 };
 // envoy.config.route.v3.RouteAction.MaxStreamDuration
 constexpr FieldRule kOfConfigRouteRouteActionMaxStreamDuration[] = {
@@ -300,6 +307,7 @@ std::span<const MessageRule> route_messages() {
       {"envoy.config.route.v3.HeaderMatcher", kOfConfigRouteHeaderMatcher},
       {"envoy.config.route.v3.QueryParameterMatcher", kOfConfigRouteQueryParameterMatcher},
       {"envoy.config.route.v3.RouteAction", kOfConfigRouteRouteAction},
+      {"envoy.config.route.v3.RouteAction.UpgradeConfig", kOfConfigRouteRouteActionUpgradeConfig},
       {"envoy.config.route.v3.RouteAction.MaxStreamDuration", kOfConfigRouteRouteActionMaxStreamDuration},
       {"envoy.config.route.v3.RouteAction.RequestMirrorPolicy", kOfConfigRouteRouteActionRequestMirrorPolicy},
       {"envoy.config.route.v3.RouteAction.HashPolicy", kOfConfigRouteRouteActionHashPolicy},

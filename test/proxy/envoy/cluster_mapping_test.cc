@@ -83,6 +83,27 @@ TEST(Endpoints, WeightsPrioritiesAndHealth) {
   EXPECT_EQ(mapped.error, "");
 }
 
+TEST(Endpoints, WeightsOfLocalities) {
+  const std::string assignment = R"(      load_assignment:
+        cluster_name: app
+        endpoints:
+          - load_balancing_weight: 70
+            lb_endpoints: [ { endpoint: { address: { socket_address: { address: 10.0.0.1, port_value: 80 } } } } ]
+          - load_balancing_weight: 30
+            lb_endpoints: [ { endpoint: { address: { socket_address: { address: 10.0.0.2, port_value: 80 } } } } ]
+          - lb_endpoints: [ { endpoint: { address: { socket_address: { address: 10.0.0.3, port_value: 80 } } } } ]
+)";
+  const Mapped weighted =
+      map_yaml(with_cluster(assignment + "      common_lb_config: { locality_weighted_lb_config: {} }\n", false));
+  EXPECT_TRUE(weighted.has("{ address: 10.0.0.1:80, weight: 70 }")) << weighted.text;
+  EXPECT_TRUE(weighted.has("{ address: 10.0.0.2:80, weight: 30 }"));
+  EXPECT_FALSE(weighted.has("10.0.0.3"));
+  EXPECT_EQ(weighted.error, "");
+  const Mapped alike = map_yaml(with_cluster(assignment, false));
+  EXPECT_TRUE(alike.has("10.0.0.3:80")) << alike.text;
+  EXPECT_FALSE(alike.has("weight"));
+}
+
 TEST(Endpoints, NamesNeedACluster) {
   const std::string assignment =
       "      load_assignment: { cluster_name: app, endpoints: [ { lb_endpoints: [ { endpoint: { address: { "

@@ -31,6 +31,10 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"PrefixWithSlash", "[ { match: { prefix: /api/ }, route: { cluster: app } } ]", "path: { prefix: /api/ }"},
         Rule{"PrefixOfSegments", "[ { match: { path_separated_prefix: /api }, route: { cluster: app } } ]",
              "path: { prefix: /api }"},
+        Rule{"RetryOfCancelledIsIgnored",
+             "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: \"connect-failure,cancelled\" "
+             "} } } ]",
+             "on: [ connect_failure ]"},
         Rule{"Exact", "[ { match: { path: /a }, route: { cluster: app } } ]", "path: { exact: /a }"},
         Rule{"AnyCase", "[ { match: { path: /a.b, caseSensitive: false }, route: { cluster: app } } ]",
              R"(path: { regex: "(?i)/a\\.b" })"},
@@ -180,6 +184,19 @@ TEST(VirtualHosts, ThatAreNotPossibleAreRefused) {
   EXPECT_TRUE(mapped.says(R"(domains: refused: there is no counterpart of "*-x.test")"));
   EXPECT_TRUE(mapped.has("host: a.test"));
   EXPECT_EQ(mapped.error, "");
+}
+
+TEST(RouteUpgrades, OfOneRouteAreThoseOfTheListener) {
+  const Mapped none = map_yaml(with_routes("[ { match: { prefix: / }, route: { cluster: app } } ]"));
+  EXPECT_TRUE(none.has("websocket: false")) << none.text;
+  const Mapped all = map_yaml(with_routes(
+      "[ { match: { prefix: / }, route: { cluster: app, upgrade_configs: [ { upgrade_type: websocket } ] } } ]"));
+  EXPECT_FALSE(all.has("websocket: false")) << all.text;
+  EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.refused, 0U);
+  const Mapped other = map_yaml(with_routes(
+      "[ { match: { prefix: / }, route: { cluster: app, upgrade_configs: [ { upgrade_type: CONNECT } ] } } ]"));
+  EXPECT_EQ(other.refused, 1U);
 }
 
 }  // namespace
