@@ -35,7 +35,7 @@ def _folder():
     return folder
 
 
-def go_program(package, module=SOURCES):
+def go_program(package, module=SOURCES, seconds=230):
     """A program of the module in http_peers.d or another folder, or one that its go.mod lists as a tool."""
     if (module, package) not in _made:
         go = need("go")
@@ -43,7 +43,7 @@ def go_program(package, module=SOURCES):
                                                              check=True).stdout)
         require(found and (int(found[1]), int(found[2])) >= (1, 26), "go is older than 1.26")
         folder = _folder()
-        options = {"cwd": module, "capture_output": True, "text": True, "timeout": 230, "check": False,
+        options = {"cwd": module, "capture_output": True, "text": True, "timeout": seconds, "check": False,
                    "env": {"HOME": folder, **os.environ, "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local",
                            "GOWORK": "off"}}
         brought = subprocess.run([go, "list", "-deps", package], **options)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ using config::Node;
 
 constexpr uint64_t kMaxEndpointWeight = 1000;
 constexpr uint64_t kMaxPriority = 15;
+constexpr uint64_t kMaxWeight = UINT32_MAX;  // Of Envoy's API.
 
 struct MappedEndpoint {
   std::string address;
@@ -47,7 +49,7 @@ void add_endpoint(const Message& entry, uint64_t priority, bool by_name, std::ve
     made.host_name = made.address.substr(0, made.address.rfind(':'));
   }
   if (const std::string name = endpoint.text("hostname"); !name.empty()) made.host_name = name;
-  made.weight = std::max<uint64_t>(entry.number("load_balancing_weight").value_or(1), 1);
+  made.weight = std::clamp<uint64_t>(entry.number("load_balancing_weight").value_or(1), 1, kMaxWeight);
   all.push_back(std::move(made));
 }
 
@@ -112,7 +114,7 @@ void map_endpoints(const Message& assignment, bool by_name, bool by_locality, Ma
     const size_t first = all.size();
     for (const Message& entry : locality.subs("lb_endpoints")) add_endpoint(entry, priority, by_name, all);
     if (!by_locality) continue;
-    const uint64_t weight = locality.number("load_balancing_weight").value_or(0);
+    const uint64_t weight = std::min(locality.number("load_balancing_weight").value_or(0), kMaxWeight);
     if (weight == 0) {
       all.resize(first);  // It gets no load.
     } else if (all.size() > first) {
