@@ -45,24 +45,34 @@ void put_balance(std::string_view name, MappedUpstream& upstream) {
   upstream.is_hashed = name == "ring_hash" || name == "maglev";
 }
 
-void map_balance(const Message& cluster, MappedUpstream& upstream) {
+// Returns whether the localities of the endpoints have shares of their own.
+bool map_balance(const Message& cluster, MappedUpstream& upstream) {
+  constexpr std::string_view kByLocality = "locality_weighted_lb_config";
   if (const Message policies = cluster.sub("load_balancing_policy")) {
     for (const Message& policy : policies.subs("policies")) {
-      const std::string type = policy.sub("typed_extension_config").any_type("typed_config");
+      const Message extension = policy.sub("typed_extension_config");
+      const std::string type = extension.any_type("typed_config");
       for (const BalanceName& each : kBalanceNames) {
-        if (each.type == type) return put_balance(each.sluice, upstream);
+        if (each.type != type) continue;
+        put_balance(each.sluice, upstream);
+        const Message options = extension.any("typed_config");
+        return options.has(kByLocality) || options.sub("locality_lb_config").has(kByLocality);
       }
     }
     cluster.refuse("load_balancing_policy", "none of the policies is known here: endpoints are used in turn");
-    return;
+    return false;
   }
+  const bool by_locality = cluster.sub("common_lb_config").has(kByLocality);
   const std::string policy = cluster.text("lb_policy");
-  if (policy.empty()) return;
+  if (policy.empty()) return by_locality;
   for (const BalanceName& each : kBalanceNames) {
-    if (each.policy == policy) return put_balance(each.sluice, upstream);
+    if (each.policy != policy) continue;
+    put_balance(each.sluice, upstream);
+    return by_locality;
   }
   cluster.refuse("lb_policy", absl::StrCat("there is no counterpart of ", config::in_quotes(policy),
                                            ": endpoints are used in turn"));
+  return by_locality;
 }
 
 // ---- Health ----
@@ -233,9 +243,8 @@ void map_lookup(const Message& cluster, Node& out) {
   if (const std::string_view name = family_name(family); !name.empty()) put(map_at(out, "resolve"), "family", name);
 }
 
-void find_endpoints(const Message& cluster, const MappingState& state, MappedUpstream& upstream) {
+void find_endpoints(const Message& cluster, const MappingState& state, bool by_locality, MappedUpstream& upstream) {
   const bool by_name = is_by_name(cluster);
-  const bool by_locality = cluster.sub("common_lb_config").has("locality_weighted_lb_config");
   if (const Message assignment = cluster.sub("load_assignment")) {
     map_endpoints(assignment, by_name, by_locality, upstream);
   } else {
@@ -270,8 +279,8 @@ void map_cluster(const Node& node, MappingState& state, NameTable& names) {
   const std::string type = cluster.text("type");
   if (type == "ORIGINAL_DST") cluster.refuse("type", "there is no counterpart of ORIGINAL_DST");
   map_protocol(cluster, upstream.out);
-  find_endpoints(cluster, state, upstream);
-  map_balance(cluster, upstream);
+  const bool by_locality = map_balance(cluster, upstream);
+  find_endpoints(cluster, state, by_locality, upstream);
   put_duration(upstream.out, "connect_timeout", cluster, "connect_timeout");
   put(upstream.out, "response_timeout", kEnvoyRouteTimeout);
   for (const Message& check : cluster.subs("health_checks")) {

@@ -103,6 +103,45 @@ constexpr FieldRule kOfConfigClusterLoadBalancingPolicyPolicy[] = {
     {"typed_extension_config", kYes, "RoundRobin, LeastRequest, Random, RingHash, Maglev",
      "envoy.config.core.v3.TypedExtensionConfig"},
 };
+// envoy.extensions.load_balancing_policies.common.v3.LocalityLbConfig
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesCommonLocalityLbConfig[] = {
+    {"zone_aware_lb_config", kIgnored, "endpoints of all localities are used alike"},
+    {"locality_weighted_lb_config", kYes, "a locality's weight becomes the `weight` of its endpoints"},
+};
+// envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesLeastRequest[] = {
+    {"choice_count", kIgnored},
+    {"active_request_bias", kIgnored},
+    {"slow_start_config", kIgnored},
+    {"locality_lb_config", kYes, "", "envoy.extensions.load_balancing_policies.common.v3.LocalityLbConfig"},
+    {"enable_full_scan", kIgnored},
+    {"selection_method", kIgnored},
+};
+// envoy.extensions.load_balancing_policies.maglev.v3.Maglev
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesMaglev[] = {
+    {"table_size", kIgnored},
+    {"consistent_hashing_lb_config", kIgnored},
+    {"locality_weighted_lb_config", kYes, "a locality's weight becomes the `weight` of its endpoints"},
+};
+// envoy.extensions.load_balancing_policies.random.v3.Random
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesRandom[] = {
+    {"locality_lb_config", kYes, "", "envoy.extensions.load_balancing_policies.common.v3.LocalityLbConfig"},
+};
+// envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesRingHash[] = {
+    {"hash_function", kIgnored},
+    {"minimum_ring_size", kIgnored},
+    {"maximum_ring_size", kIgnored},
+    {"use_hostname_for_hashing", kIgnored},
+    {"hash_balance_factor", kIgnored},
+    {"consistent_hashing_lb_config", kIgnored},
+    {"locality_weighted_lb_config", kYes, "a locality's weight becomes the `weight` of its endpoints"},
+};
+// envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin
+constexpr FieldRule kOfExtensionsLoadBalancingPoliciesRoundRobin[] = {
+    {"slow_start_config", kIgnored},
+    {"locality_lb_config", kYes, "", "envoy.extensions.load_balancing_policies.common.v3.LocalityLbConfig"},
+};
 // envoy.config.cluster.v3.UpstreamConnectionOptions
 constexpr FieldRule kOfConfigClusterUpstreamConnectionOptions[] = {
     {"tcp_keepalive", kYes, "`keepalive`", "envoy.config.core.v3.TcpKeepalive"},
@@ -282,7 +321,7 @@ constexpr FieldRule kOfConfigEndpointLocalityLbEndpoints[] = {
     {"lb_endpoints", kYes, "", "envoy.config.endpoint.v3.LbEndpoint"},
     {"load_balancer_endpoints", kRefused},
     {"leds_cluster_locality_config", kRefused},
-    {"load_balancing_weight", kYes, "where the cluster has locality_weighted_lb_config"},
+    {"load_balancing_weight", kYes, "where the cluster, or its policy, has locality_weighted_lb_config"},
     {"priority", kYes, "`priority`, up to 15"},
     {"proximity", kIgnored},
 };
@@ -313,6 +352,15 @@ std::span<const MessageRule> cluster_messages() {
       {"envoy.config.cluster.v3.Cluster.EdsClusterConfig", kOfConfigClusterClusterEdsClusterConfig},
       {"envoy.config.cluster.v3.LoadBalancingPolicy", kOfConfigClusterLoadBalancingPolicy},
       {"envoy.config.cluster.v3.LoadBalancingPolicy.Policy", kOfConfigClusterLoadBalancingPolicyPolicy},
+      {"envoy.extensions.load_balancing_policies.common.v3.LocalityLbConfig",
+       kOfExtensionsLoadBalancingPoliciesCommonLocalityLbConfig},
+      {"envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+       kOfExtensionsLoadBalancingPoliciesLeastRequest},
+      {"envoy.extensions.load_balancing_policies.maglev.v3.Maglev", kOfExtensionsLoadBalancingPoliciesMaglev},
+      {"envoy.extensions.load_balancing_policies.random.v3.Random", kOfExtensionsLoadBalancingPoliciesRandom},
+      {"envoy.extensions.load_balancing_policies.ring_hash.v3.RingHash", kOfExtensionsLoadBalancingPoliciesRingHash},
+      {"envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
+       kOfExtensionsLoadBalancingPoliciesRoundRobin},
       {"envoy.config.cluster.v3.UpstreamConnectionOptions", kOfConfigClusterUpstreamConnectionOptions},
       {"envoy.config.core.v3.TcpKeepalive", kOfConfigCoreTcpKeepalive},
       {"envoy.config.cluster.v3.CircuitBreakers", kOfConfigClusterCircuitBreakers},

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "test/proxy/envoy/mapped.h"
 
 namespace sluice::envoy {
@@ -99,6 +101,18 @@ TEST(Endpoints, WeightsOfLocalities) {
   EXPECT_TRUE(weighted.has("{ address: 10.0.0.2:80, weight: 30 }"));
   EXPECT_FALSE(weighted.has("10.0.0.3"));
   EXPECT_EQ(weighted.error, "");
+  for (const std::string_view policy :
+       {"least_request.v3.LeastRequest, locality_lb_config: { locality_weighted_lb_config: {} }",
+        "maglev.v3.Maglev, locality_weighted_lb_config: {}"}) {
+    const Mapped by_policy = map_yaml(with_cluster(
+        absl::StrCat(assignment,
+                     "      load_balancing_policy: { policies: [ { typed_extension_config: { name: p, typed_config: { ",
+                     R"("@type": type.googleapis.com/envoy.extensions.load_balancing_policies.)", policy,
+                     " } } } ] }\n"),
+        false));
+    EXPECT_TRUE(by_policy.has("{ address: 10.0.0.1:80, weight: 70 }")) << by_policy.text;
+    EXPECT_EQ(by_policy.error, "");
+  }
   const Mapped alike = map_yaml(with_cluster(assignment, false));
   EXPECT_TRUE(alike.has("10.0.0.3:80")) << alike.text;
   EXPECT_FALSE(alike.has("weight"));
