@@ -189,7 +189,14 @@ std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64
   if (!one) return one;
   const auto is_other = [&](uint32_t i) { return i != *one && eligible(i); };
   const std::optional<uint32_t> other = pick_at_random(level, now_ms, is_other);
-  return other && is_lighter(*other, *one, now_ms) ? other : one;
+  if (!other) return one;
+  const auto open = [&](uint32_t i) {
+    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed));
+  };
+  // The other one has to be lighter also without the new connection: of idle ones the draw, which is by weight,
+  // decides, or the lightest weights would get nothing until others are busy.
+  const bool is_lighter_now = open(*other) * weight(*one, now_ms) < open(*one) * weight(*other, now_ms);
+  return is_lighter_now && is_lighter(*other, *one, now_ms) ? other : one;
 }
 
 // Draws by weight until an eligible endpoint is found. If most are not eligible, scans all: each eligible one replaces

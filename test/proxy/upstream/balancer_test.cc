@@ -163,6 +163,15 @@ TEST(BalancerTest, LeastRequestFollowsWeights) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(f.state->endpoint(i).active.load(), 40u << i, (40u << i) / 8.0) << i;
 }
 
+// Defect: of two idle endpoints the one with the higher weight got everything.
+TEST(BalancerTest, LeastRequestSharesIdleEndpointsByWeight) {
+  Fixture two(Balance::kLeastRequest, {70, 30}, 5);
+  constexpr int kPicks = 10'000;
+  EXPECT_NEAR(two.count(kPicks)[0], 0.7 * kPicks, 6 * std::sqrt(kPicks * 0.7 * 0.3));
+  Fixture many(Balance::kLeastRequest, {100, 1, 1, 1}, 5);
+  for (const int count : many.count(kPicks)) EXPECT_GT(count, 0);
+}
+
 // The purpose: among endpoints of which one is ten times slower, requests that arrive at random hardly ever wait for
 // the slow one, which round robin would overload. (A model in steps of time: each endpoint does one request after the
 // other.)
