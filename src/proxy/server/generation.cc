@@ -120,6 +120,5 @@ Generation::Generation(config::Snapshot<config::Config> configuration, const Gen
 }
 
 bool Generation::has(const ListenerState& listener) const { return contains(listeners, listener); }
-bool Generation::has(const UpstreamState& upstream) const { return contains(upstreams, upstream); }
 
 }  // namespace sluice

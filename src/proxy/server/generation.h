@@ -28,7 +28,6 @@ struct Generation {
 
   /// Whether `listener` is the state of a listener of this generation.
   bool has(const ListenerState& listener) const;
-  bool has(const UpstreamState& upstream) const;
 
   config::Snapshot<config::Config> config;
   std::vector<std::shared_ptr<ListenerState>> listeners;
