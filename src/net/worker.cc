@@ -17,10 +17,9 @@ namespace {
 // The part of the budget reserved for connections that hold little: 1 / kReserveShare.
 constexpr size_t kReserveShare = 4;
 
-// Aging period while far more memory is mapped than used, so that memory returns within seconds after an attack.
-constexpr uint64_t kFastDecayMs = 1000;
-constexpr size_t kMappedSlackBytes = size_t{8} << 20;
-// While the process is short of memory, so that what is freed shows before more is.
+// The small group is registered again to shrink, which is not done as often as the pool ages.
+constexpr uint32_t kAgesPerShrink = 40;
+// Aging period while the process is short of memory, so that what is freed shows before more is.
 constexpr uint64_t kScarceDecayMs = 100;
 
 // Group ids on a worker's ring.
@@ -309,16 +308,11 @@ void Worker::set_scarce(bool scarce) {
 
 void Worker::decay() {
   uint64_t next_ms = now_ms() + (scarce_ ? kScarceTrimPauseMs : kTrimPauseMs);
-  // What was borrowed and is free again must not stay mapped, as the other worker will map as much.
-  const BudgetShare* const share = pool_.share();
-  const bool returned = share && pool_.mapped_bytes() > share->held_bytes() + kMappedSlackBytes;
-  const bool fast = returned || pool_.mapped_bytes() > 2 * pool_.out_bytes() + kMappedSlackBytes;
-  const uint64_t usual_ms = fast ? std::min(options_.decay_ms, kFastDecayMs) : options_.decay_ms;
-  const uint64_t period_ms = scarce_ ? kScarceDecayMs : usual_ms;
+  const uint64_t period_ms = scarce_ ? std::min(options_.decay_ms, kScarceDecayMs) : options_.decay_ms;
   if (now_ms() - last_age_ms_ >= period_ms) {
     last_age_ms_ = now_ms();
     pool_.age();
-    small_->shrink();
+    if (++ages_ % kAgesPerShrink == 0 || scarce_) small_->shrink();
   }
   if (!pool_.trim(kTrimBytes)) next_ms = std::max(next_ms, last_age_ms_ + period_ms);
   timers_.arm(decay_timer_, next_ms);

@@ -53,7 +53,7 @@ class Worker {
     /// plain rings, the buffers for waiting connections are a quarter of the size and four times as many.
     uint16_t ring_entries = 16;
     size_t zero_copy_bytes = 0;             ///< Minimum size of a zero-copy send in bytes; 0: never.
-    uint64_t decay_ms = 10'000;             ///< Aging period of the pool.
+    uint64_t decay_ms = 250;                ///< Aging period of the pool.
     uint64_t (*clock_ms)() = monotonic_ms;  ///< The clock for now_ms(); tests supply a manual one.
   };
   /// Opens a worker with its ring on the calling thread, which must also call run().
@@ -202,6 +202,7 @@ class Worker {
   Timer decay_timer_;
   Timer settle_timer_;
   uint64_t last_age_ms_ = 0;
+  uint32_t ages_ = 0;
   uint64_t shed_load_ms_ = 0;
   uint64_t ring_timer_due_ms_ = UINT64_MAX;
   Counters counters_;

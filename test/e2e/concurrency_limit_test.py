@@ -7,6 +7,7 @@ import threading
 import time
 
 import harness
+from admin_test import AdminTest
 from harness import SLOWNESS
 
 WORK_SECONDS = 0.05
@@ -119,7 +120,7 @@ class Load:
                 f"p50 {self.time_at(0.5):.3f} s, p99 {self.time_at(0.99):.3f} s")
 
 
-class ConcurrencyLimit(harness.SluiceTest):
+class ConcurrencyLimit(AdminTest):
 
     def begin(self, slots, **adaptive):
         self.origin = self.keep(Origin(slots))
@@ -157,6 +158,9 @@ class ConcurrencyLimit(harness.SluiceTest):
         self.assertEqual(stats.total("upstream_concurrency_in_flight"), 0)
         self.assertLess(self.limit(proxy), 90)
         self.assertEqual(proxy.stderr().count("adaptive_concurrency allows"), 1)
+        shown = self.json(proxy, "/upstreams")["upstreams"][0]["adaptive_concurrency"]
+        self.assertEqual(shown["limit"], self.limit(proxy))
+        self.assertEqual(shown["refused"], stats.total("upstream_concurrency_refused_total"))
         # A reload that changes the upstream does not forget it.
         self.config["upstreams"][0]["connect_timeout"] = "4s"
         proxy.reload(self.config)

@@ -447,7 +447,7 @@ class Proxy:
     def settled_pss(self, expected):
         """The same, as soon as it is no more than `expected`, or once all unused memory has been returned.
 
-        That takes two ageing periods of ten seconds.
+        That takes less than a second, but the connections may have to become idle first.
         """
         deadline = time.monotonic() + 40
         while (pss := self.pss()) > expected and time.monotonic() < deadline:

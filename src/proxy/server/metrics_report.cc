@@ -8,6 +8,7 @@
 #include "net/worker.h"
 #include "proxy/config/load/scalar.h"
 #include "proxy/overload/overload_state.h"
+#include "proxy/server/concurrency_figures.h"
 #include "proxy/server/exposition.h"
 #include "proxy/xds/resource_kind.h"
 #include "sluice/copied.h"
@@ -292,22 +293,16 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
 }
 
-// All of the workers together, but for the latency: the highest.
 void concurrency_lines(std::string& out, const Workers& workers, size_t index, const std::string& label) {
-  const auto member = [&](Counter UpstreamHttpCounters::* counter) {
-    return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.http_upstreams[index]).*counter; });
-  };
-  line(out, "upstream_concurrency_limit", label, member(&UpstreamHttpCounters::limit));
-  line(out, "upstream_concurrency_in_flight", label, member(&UpstreamHttpCounters::limit_in_flight));
-  line(out, "upstream_concurrency_waiting", label, member(&UpstreamHttpCounters::limit_waiting));
-  uint64_t base_us = 0;
-  for (const auto& worker : workers) base_us = std::max(base_us, worker->http_upstreams[index]->limit_base_us.value());
-  line(out, "upstream_concurrency_base_latency", label, base_us / 1000);
+  const ConcurrencyFigures figures = ConcurrencyFigures::of(workers, index);
+  line(out, "upstream_concurrency_limit", label, figures.limit);
+  line(out, "upstream_concurrency_in_flight", label, figures.in_flight);
+  line(out, "upstream_concurrency_waiting", label, figures.waiting);
+  line(out, "upstream_concurrency_base_latency", label, figures.base_us / 1000);
   for (size_t i = 0; i < config::kPriorityCount; ++i) {
-    const uint64_t refused = sum(
-        workers, [&](const WorkerCounters& w) -> const Counter& { return w.http_upstreams[index]->limit_refused[i]; });
     const std::string priority = config::Scalar<config::Priority>::print(static_cast<config::Priority>(i));
-    line(out, "upstream_concurrency_refused_total", absl::StrCat(label, ",priority=\"", priority, "\""), refused);
+    line(out, "upstream_concurrency_refused_total", absl::StrCat(label, ",priority=\"", priority, "\""),
+         figures.refused[i]);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -267,7 +268,12 @@ AdminResponse ProcessPages::upstreams(const AdminRequest&) {
   const std::shared_ptr<const ProcessView> shown = view();
   JsonWriter json;
   json.begin_object().key("upstreams").begin_array();
-  for (const auto& upstream : shown->upstreams) write_upstream(*upstream, monotonic_ms(), json);
+  for (size_t i = 0; i < shown->upstreams.size(); ++i) {
+    UpstreamState& upstream = *shown->upstreams[i];
+    std::optional<ConcurrencyFigures> concurrency;
+    if (upstream.config().adaptive_concurrency) concurrency = ConcurrencyFigures::of(shown->counters, i);
+    write_upstream(upstream, concurrency, monotonic_ms(), json);
+  }
   json.end_array().end_object();
   return json_response(std::move(json));
 }

@@ -98,7 +98,24 @@ void write_address(const UpstreamState& upstream, uint32_t slot, uint64_t now_ms
   json.end_object();
 }
 
-void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json) {
+namespace {
+
+void write_concurrency(const std::optional<ConcurrencyFigures>& figures, JsonWriter& json) {
+  if (!figures) {
+    json.null();
+    return;
+  }
+  uint64_t refused = 0;
+  for (const uint64_t each : figures->refused) refused += each;
+  json.begin_object().member("limit", figures->limit).member("in_flight", figures->in_flight);
+  json.member("waiting", figures->waiting).member("base_latency_ms", figures->base_us / 1000);
+  json.member("refused", refused).end_object();
+}
+
+}  // namespace
+
+void write_upstream(UpstreamState& upstream, const std::optional<ConcurrencyFigures>& concurrency, uint64_t now_ms,
+                    JsonWriter& json) {
   const config::Upstream& config = upstream.config();
   const EndpointView view(upstream.slots());
   json.begin_object().member("name", config.name);
@@ -107,6 +124,7 @@ void write_upstream(UpstreamState& upstream, uint64_t now_ms, JsonWriter& json) 
   size_t up = 0;
   for (const uint32_t slot : view.present()) up += upstream.endpoint(slot).up(now_ms);
   json.member("addresses", view.present().size()).member("addresses_up", up);
+  write_concurrency(concurrency, json.key("adaptive_concurrency"));
   json.key("endpoints").begin_array();
   for (size_t i = 0; i < config.endpoints.size(); ++i) {
     json.begin_object().member("endpoint", config.endpoints[i].text());

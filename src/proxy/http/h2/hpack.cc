@@ -109,6 +109,13 @@ bool HpackDecoder::restore(ChunkPool& pool, std::span<const std::byte> block) {
   return true;
 }
 
+void HpackDecoder::restore_parked(ChunkPool& pool, std::span<const std::byte> block) {
+  if (block.empty()) return;
+  parked_ = Lease(ChunkRef::take(pool.get_metadata(block.size())), 0, 0);
+  parked_.grow_back(block.size());
+  std::memcpy(parked_.data(), block.data(), block.size());
+}
+
 void HpackDecoder::forget() {
   if (inflater_) nghttp2_hd_inflate_del(std::exchange(inflater_, nullptr));
 }
@@ -175,10 +182,7 @@ void HpackDecoder::park(ChunkPool& pool) {
       to = put_string(to, text_of(entry(i)->value, entry(i)->valuelen));
     }
     block.grow_back(static_cast<size_t>(to - begin));
-    // Copies to the smallest tier, because the sum above was an upper bound.
-    parked_ = Lease(ChunkRef::take(pool.get_metadata(block.size())), 0, 0);
-    parked_.grow_back(block.size());
-    std::memcpy(parked_.data(), block.data(), block.size());
+    restore_parked(pool, block.bytes());  // In the smallest tier, because the sum above was an upper bound.
   }
   forget();
 }

@@ -44,6 +44,8 @@ class HpackDecoder {
   /// Continues with the table of another decoder. `block`: its parked_block(). False if it is malformed. Precondition:
   /// nothing was decoded.
   bool restore(ChunkPool& pool, std::span<const std::byte> block);
+  /// The same for a block of this process, which is not examined.
+  void restore_parked(ChunkPool& pool, std::span<const std::byte> block);
   /// Whether the tables exist, rather than a packed form or nothing.
   bool live() const { return inflater_ != nullptr; }
 

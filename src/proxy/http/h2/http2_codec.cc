@@ -19,7 +19,7 @@ constexpr size_t kLeastHeadBytes = size_t{4} * 1024;
 }  // namespace
 
 Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor)
-    : shared_(shared), acceptor_(acceptor), abuse_(shared.limits) {
+    : Http2ConnectionState(shared.limits), shared_(shared), acceptor_(acceptor) {
   SLUICE_CHECK(limits().connection_window_bytes >= kHttp2FirstWindow);
   if (is_server()) preface_left_ = static_cast<uint8_t>(kHttp2Preface.size());
   greet();

@@ -14,6 +14,7 @@
 #include "proxy/http/h2/header_block.h"
 #include "proxy/http/h2/hpack.h"
 #include "proxy/http/h2/http2_stream.h"
+#include "proxy/http/h2/idle_connection.h"
 #include "proxy/http/h2/limits.h"
 #include "proxy/http/h2/schedule.h"
 #include "proxy/http/h2/stream_table.h"
@@ -38,7 +39,7 @@ namespace sluice {
 /// A server drains in two steps. drain() sends a GOAWAY that still admits all requests in flight, and a PING. A second
 /// GOAWAY names the last stream when that PING is acknowledged, when drain() is called again, or when more requests
 /// follow than can have been in flight (Http2Limits::streams). A client sends one GOAWAY.
-class Http2Codec final : public HttpCodec {
+class Http2Codec final : public HttpCodec, private Http2ConnectionState {
  public:
   /// Receives the errors that the peer reports, as the peer words them. It may only record them, because the codec is
   /// in the middle of its work.
@@ -70,6 +71,12 @@ class Http2Codec final : public HttpCodec {
   /// Continues a connection that write_state() has written, in the same role. Null if the state is malformed, or if the
   /// limits now allow less than was announced to the peer. Its streams have no receivers: call take_streams().
   static std::unique_ptr<Http2Codec> resume(const Shared& shared, Acceptor* acceptor, StateReader& in);
+  /// Continues a server's connection that pack() has returned. Precondition: `idle` holds one; `shared` is the same.
+  Http2Codec(const Shared& shared, Acceptor* acceptor, const IdleHttp2Connection& idle);
+  /// Of a server: whether pack() may be called. It has no stream, and neither input nor output waits.
+  bool can_pack() const;
+  /// All that a connection needs while it is idle. The codec must not be used afterwards. Precondition: can_pack().
+  IdleHttp2Connection pack();
   /// The streams of a connection that continues, in the order of receivers() before. Each must get a receiver by
   /// HttpStream::hand_over() before any other call, and reads once HttpStream::set_reading() is called.
   std::vector<HttpStream*> take_streams() const;
@@ -257,26 +264,16 @@ class Http2Codec final : public HttpCodec {
   HpackDecoder decoder_;
   HpackEncoder encoder_;
   Http2HeaderBlock block_;  // While CONTINUATIONs are expected.
-  Http2Abuse abuse_;
   const char* error_ = nullptr;
 
-  int64_t send_window_ = kHttp2FirstWindow;
-  int64_t receive_window_ = kHttp2FirstWindow;
-  uint32_t credit_ = 0;  // Bytes consumed but not yet credited to the peer.
-  uint32_t peer_stream_window_ = kHttp2FirstWindow;
-  uint32_t peer_streams_ = UINT32_MAX;
-  uint32_t peer_header_list_ = UINT32_MAX;
-  uint32_t streams_ = 0;       // Streams that have not ended.
-  uint32_t held_streams_ = 0;  // Streams that have ended but are not released.
-  uint32_t next_id_ = 1;       // Of a client: the id of the next stream.
-  uint32_t last_peer_id_ = 0;
+  uint32_t streams_ = 0;                         // Streams that have not ended.
+  uint32_t held_streams_ = 0;                    // Streams that have ended but are not released.
+  uint32_t next_id_ = 1;                         // Of a client: the id of the next stream.
   uint32_t last_accepted_id_ = kHttp2MaxStream;  // From our GOAWAY.
   uint32_t peer_last_id_ = kHttp2MaxStream;      // From the peer's GOAWAY.
-  uint32_t requests_ = 0;
-  uint32_t body_bytes_sent_ = 0;
-  uint32_t control_frames_ = 0;     // In control_.
-  size_t head_bytes_ = 0;           // Held by the requests of open streams.
-  uint32_t heads_taken_bytes_ = 0;  // Decoded in this receive().
+  uint32_t control_frames_ = 0;                  // In control_.
+  size_t head_bytes_ = 0;                        // Held by the requests of open streams.
+  uint32_t heads_taken_bytes_ = 0;               // Decoded in this receive().
 
   // The header block being read.
   uint32_t block_stream_ = 0;  // 0: none.
@@ -299,19 +296,13 @@ class Http2Codec final : public HttpCodec {
   uint32_t frame_stream_ = 0;
   Http2FrameType frame_type_ = Http2FrameType::kData;
 
-  // The most recent streams that ended normally or by the peer's reset: a frame for one of them is an error.
-  std::array<uint32_t, 8> ended_{};
-  uint8_t next_ended_ = 0;
-
   uint8_t preface_left_ = 0;
   uint8_t busy_ = 0;
   Status status_ = Status::kOpen;
   Drain drain_ = Drain::kNo;
   bool greeted_ : 1 = false;
-  bool acknowledged_ : 1 = false;
   bool peer_draining_ : 1 = false;
   bool peer_ended_ : 1 = false;
-  bool peer_takes_protocols_ : 1 = false;
   bool input_waits_ : 1 = false;
   bool holds_requests_ : 1 = false;
   bool holds_input_ : 1 = false;  // A new request waits.

@@ -1,5 +1,5 @@
 // The state of an HTTP/2 connection whose streams are all in the middle of their messages, with both heads sent, so
-// that another process can continue it.
+// that another process can continue it; and the packed state of one that is idle.
 
 #include <algorithm>
 #include <cstdint>
@@ -42,6 +42,22 @@ bool Http2Codec::can_move() const {
   return streams_can && table_.size() <= kMaxMovedStreams && status_ == Status::kOpen && drain_ == Drain::kNo &&
          !peer_draining_ && !peer_ended_ && greeted_ && preface_left_ == 0 && busy_ == 0 && held_streams_ == 0 &&
          !dead_ && block_stream_ == 0 && gathered_stream_ == 0 && !input_waits_;
+}
+
+bool Http2Codec::can_pack() const {
+  return is_server() && table_.size() == 0 && !first_pending_ && partial_.empty() && control_.empty() && !in_data_ &&
+         !holds_requests_ && can_move();
+}
+
+IdleHttp2Connection Http2Codec::pack() {
+  park();
+  return {*this, encoder_.table_bytes(), decoder_.parked_block()};
+}
+
+Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor, const IdleHttp2Connection& idle)
+    : Http2ConnectionState(idle.state()), shared_(shared), acceptor_(acceptor), greeted_(true) {
+  encoder_.restore(idle.encoder_table_bytes());
+  decoder_.restore_parked(shared.pool, idle.table());
 }
 
 size_t Http2Codec::queued() const {
@@ -123,7 +139,7 @@ void Http2Codec::write_state(StateWriter& out) {
 }
 
 Http2Codec::Http2Codec(const Shared& shared, Acceptor* acceptor, Resumed)
-    : shared_(shared), acceptor_(acceptor), abuse_(shared.limits) {}
+    : Http2ConnectionState(shared.limits), shared_(shared), acceptor_(acceptor) {}
 
 std::unique_ptr<Http2Codec> Http2Codec::resume(const Shared& shared, Acceptor* acceptor, StateReader& in) {
   std::unique_ptr<Http2Codec> codec(new Http2Codec(shared, acceptor, Resumed()));

@@ -148,7 +148,7 @@ void HttpConnection::linger(bool cut) {
   if (ending()) return;
   if (codec_ && codec_->streams() > 0) lose();  // They will receive nothing more.
   lingering_ = true;
-  linger_until_ms_ = services_.worker().now_ms() + kLingerTotalMs;
+  linger_began_ms_ = static_cast<uint32_t>(services_.worker().now_ms());
   transport_.shutdown_write(cut);
   if (transport_.write_shut() && transport_.ended()) return close();
   transport_.start_reading();
@@ -159,7 +159,7 @@ void HttpConnection::cut_off() {
   if (ending()) return;
   if (codec_ && codec_->streams() > 0) lose();
   lingering_ = cuts_off_ = true;
-  linger_until_ms_ = services_.worker().now_ms() + kLingerTotalMs;
+  linger_began_ms_ = static_cast<uint32_t>(services_.worker().now_ms());
   if (transport_.queued() == 0 && all_acknowledged(transport_.socket().fd())) return reset();
   transport_.start_reading();
   arm_timer(services_.worker().now_ms() + kCutOffPollMs);
@@ -171,7 +171,7 @@ void HttpConnection::linger_timeout() {
   if (transport_.queued() > 0) {
     check_progress();
     if (now >= last_sent_ms_ + kStuckMs) return reset();
-    linger_until_ms_ = now + kLingerTotalMs;
+    linger_began_ms_ = static_cast<uint32_t>(now);
     return arm_timer(now + (cuts_off_ ? kCutOffPollMs : kLingerMs));
   }
   if (cuts_off_) {
@@ -179,13 +179,14 @@ void HttpConnection::linger_timeout() {
     const bool over = now >= last_sent_ms_ + kStuckMs || all_acknowledged(transport_.socket().fd());
     return over ? reset() : arm_timer(now + kCutOffPollMs);
   }
-  if (now < last_active_ms_ + kLingerMs && now < linger_until_ms_) return arm_timer(last_active_ms_ + kLingerMs);
+  if (now < last_active_ms_ + kLingerMs && static_cast<uint32_t>(now) - linger_began_ms_ < kLingerTotalMs)
+    return arm_timer(last_active_ms_ + kLingerMs);
   close();
 }
 
 // The progress of a pending send is visible only here.
 void HttpConnection::check_progress() {
-  const uint64_t acknowledged = transport_.socket().acknowledged();
+  const auto acknowledged = static_cast<uint32_t>(transport_.socket().acknowledged());
   if (std::exchange(acknowledged_, acknowledged) != acknowledged) last_sent_ms_ = services_.worker().now_ms();
 }
 

@@ -145,8 +145,8 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   Timer timer_;
   uint64_t last_active_ms_ = 0;
   uint64_t last_sent_ms_ = 0;
-  uint64_t linger_until_ms_ = 0;
-  uint64_t acknowledged_ = 0;  // Bytes that the peer had acknowledged at the last check.
+  uint32_t linger_began_ms_ = 0;  // Modulo 2^32.
+  uint32_t acknowledged_ = 0;     // Bytes that the peer had acknowledged at the last check, modulo 2^32.
 };
 
 }  // namespace sluice

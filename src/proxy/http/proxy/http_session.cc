@@ -67,9 +67,9 @@ HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpS
     : HttpConnection(worker),
       acceptor_(&acceptor),
       listener_(&listener),
+      last_body_ms_(static_cast<uint32_t>(acceptor.worker().now_ms())),
       started_ms_(acceptor.worker().now_ms()),
-      waits_since_ms_(started_ms_),
-      last_body_ms_(started_ms_) {
+      waits_since_ms_(started_ms_) {
   acceptor_->joined(*this);
 }
 
@@ -150,7 +150,7 @@ void HttpSession::begin(Version version, Buffer&& first) {
   if (version == Version::kHttp2) {
     listener_->counters.connections_h2.add();
     codec_settings_ = listener_->codecs;
-    speak(make_codec<Http2Codec>(codec_settings_->http2_shared, this));
+    speak(make_codec_in_chunk<Http2Codec>(services_.worker().pool(), codec_settings_->http2_shared, this));
   } else {
     listener_->counters.connections_h1.add();
     make_http1();
@@ -193,13 +193,19 @@ bool HttpSession::is_trickle() {
 
 void HttpSession::note_progress() {
   if (is_trickle()) return;
-  last_body_ms_ = services_.worker().now_ms();
+  last_body_ms_ = static_cast<uint32_t>(services_.worker().now_ms());
   body_in_flight_ = true;
+}
+
+uint64_t HttpSession::last_progress_ms() const {
+  if (has_queued()) return last_sent_ms();
+  const uint64_t now = services_.worker().now_ms();
+  return now - (static_cast<uint32_t>(now) - last_body_ms_);
 }
 
 void HttpSession::on_sent(Transport& transport) {
   if (body_in_flight_) {
-    last_body_ms_ = services_.worker().now_ms();
+    last_body_ms_ = static_cast<uint32_t>(services_.worker().now_ms());
     body_in_flight_ = has_queued();
   }
   HttpConnection::on_sent(transport);
@@ -209,6 +215,7 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
   if (moving_) [[unlikely]]
     return moving_->late.append(std::move(data));
   acceptor_->counters().bytes_in.add(data.size());
+  unpack_codec();
   if (!has_codec() && !ending()) {
     if (beginning_) {
       if (beginning_->first.empty()) waits_since_ms_ = services_.worker().now_ms();
@@ -388,7 +395,7 @@ void HttpSession::on_timer() {
     release_requests();
   const config::Http& config = *listener_->config;
   const uint64_t now = services_.worker().now_ms();
-  if (beginning_ || (version_ == Version::kHttp2 && !static_cast<Http2Codec&>(*codec_).greeted())) {
+  if (beginning_ || (version_ == Version::kHttp2 && codec_ && !static_cast<Http2Codec&>(*codec_).greeted())) {
     const bool silent = beginning_ && beginning_->first.empty();
     if (draining_ && silent && !awaits_first_request()) {
       count_end(SessionEnd::kFinished);
@@ -447,6 +454,7 @@ void HttpSession::on_timer() {
   if (age > 0 && !draining_) due = std::min(due, started_ms_ + age);
   if (idle_over) {
     count_end(SessionEnd::kIdleTimeout);
+    unpack_codec();
     if (!codec_) return linger(/*cut=*/false);
     codec_->drain();
     codec_->drain();
@@ -472,7 +480,8 @@ bool HttpSession::client_has_left() const {
          codec_->streams() > 0 && version_ == Version::kHttp1 && !static_cast<const Http1Server&>(*codec_).in_tunnel();
 }
 
-// Parks the codec. An idle HTTP/1.1 codec is freed: its only state is the count of earlier requests.
+// Parks the codec. An idle one is freed: the state of HTTP/1.1 is the count of earlier requests, that of HTTP/2 is
+// packed.
 void HttpSession::park_codec() {
   if (version_ == Version::kHttp1) {
     const auto& http1 = static_cast<const Http1Server&>(*codec_);
@@ -481,7 +490,21 @@ void HttpSession::park_codec() {
       return codec_.reset();
     }
   }
+  if (version_ == Version::kHttp2 && !draining_ && !moving_) {
+    auto& http2 = static_cast<Http2Codec&>(*codec_);
+    if (http2.can_pack()) {
+      idle_http2_ = http2.pack();
+      return codec_.reset();
+    }
+  }
   codec_->park();
+}
+
+void HttpSession::unpack_codec() {
+  if (!idle_http2_ || ending()) return;
+  codec_ = make_codec_in_chunk<Http2Codec>(services_.worker().pool(), codec_settings_->http2_shared, this, idle_http2_);
+  codec_->set_now(services_.worker().now_ms());
+  idle_http2_ = {};
 }
 
 void HttpSession::head_timed_out() {
@@ -517,6 +540,7 @@ void HttpSession::drain() {
     if (codec_) static_cast<Http1Server&>(*codec_).end_after_request();
     return;
   }
+  unpack_codec();
   if (!has_codec()) {
     if (beginning_ && !beginning_->first.empty()) return;
     count_end(SessionEnd::kFinished);

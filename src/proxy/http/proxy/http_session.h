@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/http/h2/idle_connection.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/codec.h"
 #include "proxy/http/proxy/http_connection.h"
@@ -116,7 +117,7 @@ class HttpSession final : public Session,
   uint32_t streams() const { return codec_ && codec_->streams() > 0 ? codec_->streams() : 1; }
   bool has_queued() const { return transport_.queued() > 0; }
   /// When the client last took response data or made room for it. Replies to its PINGs do not count.
-  uint64_t last_progress_ms() const { return has_queued() ? last_sent_ms() : last_body_ms_; }
+  uint64_t last_progress_ms() const;
   /// An exchange reports that response body is being sent.
   void note_progress();
   /// Logs that one of its requests breaks a rule, if the log has room for that.
@@ -191,6 +192,8 @@ class HttpSession final : public Session,
   bool awaits_first_request() const;
   bool is_trickle();
   void park_codec();
+  /// Makes the codec of an idle HTTP/2 connection, if it is packed.
+  void unpack_codec();
   // How many bytes it may hold now (HttpCodec::held_bytes).
   size_t held_limit() const;
   // While memory is short: whether it must give memory back, down to its share.
@@ -226,13 +229,14 @@ class HttpSession final : public Session,
   bool broken_logged_ : 1 = false;  // The log has the rule that ends the connection.
   uint8_t held_at_ = 0;             // The second of the last hold_requests(), modulo; 0: none.
   uint16_t client_port_ = 0;
-  uint32_t requests_ = 0;  // Requests of an HTTP/1.1 codec that was freed while idle.
+  uint32_t requests_ = 0;           // Requests of an HTTP/1.1 codec that was freed while idle.
+  IdleHttp2Connection idle_http2_;  // Of an HTTP/2 codec that was freed while idle.
   uint32_t shed_load_ms_ = 0;
   uint32_t paused_ms_ = 0;          // When it began to hold more than its share of memory; 0: it does not.
   uint32_t progress_at_bytes_ = 0;  // HTTP/2 body bytes that had been sent at last_body_ms_.
+  uint32_t last_body_ms_;           // When response body was last sent, or the last of it was taken; modulo 2^32.
   uint64_t started_ms_;
   uint64_t waits_since_ms_;  // Start of the wait for a request, the end of a head, or the client to take output.
-  uint64_t last_body_ms_;    // When response body was last sent, or the last of it was taken.
 };
 
 }  // namespace sluice

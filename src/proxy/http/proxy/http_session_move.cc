@@ -119,6 +119,7 @@ bool HttpSession::move_out() { return moving_ || MovingGroup::begin(*this); }
 void HttpSession::begin_moving(MovingGroup& group) {
   moving_ = make_in_chunk<Moving>(services_.worker().pool());
   moving_->group = &group;
+  unpack_codec();
   arm_timer(services_.worker().now_ms() + kDetachTimeoutMs);
 }
 
@@ -292,7 +293,8 @@ bool HttpSession::read_state(ResumingGroup& from) {
   const uint8_t version = in.u8();
   requests_ = in.u32();
   started_ms_ = now - std::min(in.u64(), now);
-  waits_since_ms_ = last_body_ms_ = now - std::min(in.u64(), now);
+  waits_since_ms_ = now - std::min(in.u64(), now);
+  last_body_ms_ = static_cast<uint32_t>(waits_since_ms_);
   client_ip_ = ClientIp(in.bytes(in.u8()));
   if (Source source; Source::from(client_ip_.bytes(), source)) source_place_ = acceptor_->take_source_place(source);
   agreed_ = read_agreement(in);

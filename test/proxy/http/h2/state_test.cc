@@ -231,6 +231,81 @@ TEST_F(Http2StateTest, HeldRequests) {
   EXPECT_EQ(second.requests.size(), 4u);
 }
 
+// An idle connection is packed and goes on: with its header table, its windows, its stream numbers, and without new
+// allowances for floods.
+TEST_F(Http2StateTest, IdleConnectionsArePacked) {
+  Http2Limits limits;
+  limits.resets = 3;
+  limits.resets_saved = 3;
+  ScriptedPeer peer(pool_, true, limits);
+  const auto pack = [&] {
+    EXPECT_TRUE(peer.connection->can_pack());
+    const IdleHttp2Connection idle = peer.connection->pack();
+    peer.connection = std::make_unique<Http2Codec>(peer.shared, &peer.requests, idle);
+  };
+  peer.greet(setting(4, 70'000));
+  serve(peer, indexed(1, true));
+  peer.give(window_update(0, 1000));
+  peer.take();
+  pack();
+  serve(peer, indexed(3, false));
+  EXPECT_EQ(peer.requests[1].head.fields.value("x-table"), "from the table");
+  const std::vector<Frame> frames = peer.take();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].payload.substr(0, 4), std::string("\x20\x3f\xe1\x1f", 4));
+  // The peer's windows: 70,000 bytes for a stream, and as many as at first and 1,000 more for all of them.
+  peer.give(get(5));
+  Exchange& exchange = peer.requests[2];
+  exchange.stream->send_head(response(pool_, 200), false);
+  exchange.stream->send_body(test::buffer_of(pool_, std::string(80'000, 'x')), true);
+  EXPECT_FALSE(peer.connection->can_pack());
+  peer.take();
+  EXPECT_EQ(exchange.stream->queued(), 80'000u - kHttp2FirstWindow - 1000);
+  peer.give(window_update(0, 80'000) + window_update(5, 80'000));
+  peer.take();
+  exchange.release();
+  pack();
+  // Resets use up one allowance, however often the connection is idle between them.
+  uint32_t stream = 7;
+  for (; stream < 50 && peer.connection->status() == HttpCodec::Status::kOpen; stream += 2) {
+    peer.give(get(stream));
+    peer.requests[peer.requests.size() - 1].released = true;
+    peer.give(rst(stream));
+    if (peer.connection->can_pack()) pack();
+  }
+  EXPECT_EQ(peer.connection->status(), HttpCodec::Status::kFailed);
+  EXPECT_LT(stream, 50u);
+}
+
+TEST_F(Http2StateTest, BusyConnectionsAreNotPacked) {
+  ScriptedPeer client(pool_, false);
+  client.greet();
+  client.take();
+  EXPECT_FALSE(client.connection->can_pack());
+  ScriptedPeer peer(pool_, true);
+  EXPECT_FALSE(peer.connection->can_pack());  // Not greeted.
+  peer.greet();
+  peer.take();
+  EXPECT_TRUE(peer.connection->can_pack());
+  const std::string request = get(1);
+  peer.give(request.substr(0, 5));
+  EXPECT_FALSE(peer.connection->can_pack());  // In a frame.
+  peer.give(request.substr(5));
+  EXPECT_FALSE(peer.connection->can_pack());
+  peer.requests[0].stream->send_head(response(pool_, 200), true);
+  peer.take();
+  peer.requests[0].release();
+  EXPECT_TRUE(peer.connection->can_pack());
+  peer.give(ping());
+  EXPECT_FALSE(peer.connection->can_pack());  // The acknowledgment was not sent.
+  peer.take();
+  EXPECT_TRUE(peer.connection->can_pack());
+  open_tunnel(peer, 3);
+  EXPECT_FALSE(peer.connection->can_pack());
+  peer.connection->drain();
+  EXPECT_FALSE(peer.connection->can_pack());
+}
+
 TEST_F(Http2StateTest, MalformedStatesAreRefused) {
   ScriptedPeer first(pool_, true);
   first.greet();
