@@ -185,6 +185,9 @@ LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
 FIRST = tuple(Metric(name, f'us, {name.replace("_", ", ")}', target=1.10, against='nginx') for name in VARIANTS)
 BULK = (Metric('cpu', 'CPU s/GB', target=0.90), throughput('GB/s'))
 TLS_BULK = (Metric('cpu', 'CPU s/GB', target=0.75), throughput('GB/s'))
+OWN_PART = (Metric('own', 'own us/request'), Metric('kernel', 'kernel us/request'),
+            Metric('share', '% own', in_table=False), throughput('requests/s'), BUSY)
+SPLIT = ('h1', 'h2c', 'h2tls', 'h2h2')                 # Rows whose CPU time --user splits.
 BARE = 'f_bare'
 FEATURE_TITLES = {
     'bare': 'everything forwarded', 'hosts': '1,000 routes, of 500 hosts', 'paths': '1,000 routes, of any host',
