@@ -88,10 +88,12 @@ def upstreams(size, listen, origin):
     return Setup(text, [head(f'h{i}.test') for i in spread(size, USED)])
 
 
-def endpoints(size, listen, origin):
-    """round_robin, so that the warm-up connects to each."""
-    one = upstream('origin', [address(i, origin) for i in range(size)], 'balance: round_robin, ')
-    return Setup(config(listen, '      forward: origin\n', one), [head()], warm_up=size + 200)
+def endpoints(balance):
+    """Each has an address and a connection of its own: the warm-up reaches all, or with random choices nearly all."""
+    def build(size, listen, origin):
+        one = upstream('origin', [address(i, origin) for i in range(size)], f'balance: {balance}, ')
+        return Setup(config(listen, '      forward: origin\n', one), [head()], warm_up=(1 if balance == 'round_robin' else 2) * size + 200)
+    return build
 
 
 def workers(size, listen, origin): return Setup(plain(listen, origin, workers=size), [head()], both_cpus=True)
@@ -106,8 +108,11 @@ AXES = {axis.name: axis for axis in (
     # A configuration has 524,288 keys and values at most, and such a route has 7.
     Axis('routes', 'routes, each of an exact host', (1, 10, 100, 1000, 10_000, 70_000), routes, 1.5, 1.2),
     Axis('upstreams', 'upstreams, 10 of them in use', (10, 100, 1000, 10_000), upstreams, 1.3),
-    # Each endpoint has a connection, so that sockets and their memory are cold when their turn comes.
-    Axis('endpoints', 'endpoints of one upstream, all in use', (1, 10, 100, 1000, 10_000), endpoints, 2.5, 1.2),
+    # Each endpoint has a connection, so that sockets and their memory are cold when their turn comes. That costs the same
+    # with each policy; what round_robin costs beyond it is its choice.
+    Axis('endpoints', 'endpoints of one upstream, all in use', (1, 10, 100, 1000, 10_000), endpoints('round_robin'), 2.5, 1.2),
+    Axis('least_request', 'endpoints of one upstream, least_request', (1, 10, 100, 1000, 10_000),
+         endpoints('least_request'), 2.5, 1.2),
     Axis('workers', 'workers on two CPUs', (1, 2, 4, 8, 16), workers, 1.5, can_count=False),
     # Of the fields of a request, which all have to be read and sent: this one has to grow.
     Axis('fields', 'fields of a request', (1, 10, 30, 100), fields, 4, 4),
