@@ -104,7 +104,7 @@ def fields(size, listen, origin):
 
 
 AXES = {axis.name: axis for axis in (
-    Axis('connections', 'idle connections', (10, 100, 1000, 4000, 18000), connections, 1.3, smoke=(10, 200)),
+    Axis('connections', 'idle connections', (10, 100, 1000, 4000, 9000, 18_000), connections, 1.3, smoke=(10, 200)),
     # A configuration has 524,288 keys and values at most, and such a route has 7.
     Axis('routes', 'routes, each of an exact host', (1, 10, 100, 1000, 10_000, 70_000), routes, 1.5, 1.2),
     Axis('upstreams', 'upstreams, 10 of them in use', (10, 100, 1000, 10_000), upstreams, 1.3),
