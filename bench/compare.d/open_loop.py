@@ -57,7 +57,8 @@ def times_at(case, program, rate):
         if child.wait(case.options.dur + 60): raise Failure(f'open_loop failed\n{child.tail()}')
         found = json.loads(child.text())[0]
     finally: child.stop()
-    busy = 1 - (idle_seconds(cpu) - idle) / (time.monotonic() - start - LATE_MS / 1000)
+    late_s = LATE_MS / 1000                            # At the end, without load.
+    busy = 1 - (idle_seconds(cpu) - idle - late_s) / (time.monotonic() - start - late_s)
     if busy > FULL: case.notes.append(f'at {rate:,.0f}/s the CPU of the load was busy: latency is not the proxy\'s alone')
     times, due = found['times_us'], found['due']
     if found['broken'] or set(found['statuses']) - {'200'} or not times:
