@@ -2,7 +2,7 @@
 import math
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 70, 20, 50, 55
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 360, 95, 20, 50, 55
 COLORS = ('#1f5fbf', '#c2410c', '#15803d')
 
 
