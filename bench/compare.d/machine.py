@@ -94,6 +94,16 @@ def find_program(name, hint):
     return path
 
 
+def compiled(source, directory):
+    """The program of one C++ file, made in the directory."""
+    compiler = os.environ.get('CXX') or next(filter(shutil.which, ('c++', 'g++', 'clang++')), None)
+    if not compiler: raise Failure('there is no C++ compiler (apt install g++, or set CXX)')
+    program = Path(directory, source.stem)
+    said = output_of(compiler, '-O2', '-std=c++20', source, '-o', program)
+    if not program.exists(): raise Failure(f'{source} cannot be compiled:\n{said}')
+    return program
+
+
 # ---- CPU and memory
 
 def process_tree(pid):
@@ -113,6 +123,12 @@ def task_cpu_ns(pid):
             try: spent[schedstat.parent] = int(schedstat.read_text().split()[0])
             except OSError: pass
     return spent
+
+
+def idle_seconds(cpu):
+    """How long it had nothing to run, since the machine started."""
+    ticks = re.search(rf'(?m)^cpu{cpu} (.*)', Path('/proc/stat').read_text())[1].split()
+    return (int(ticks[3]) + int(ticks[4])) / os.sysconf('SC_CLK_TCK')
 
 
 def pss_bytes(pid):

@@ -14,6 +14,7 @@ from first_response import VARIANTS, first_response_load
 from idle import HalfRequest, Http1, Http2, Tunnel, idle_load
 from loads import FIELDS, download_load, h2load, handshake_load, iperf3_load, upload_load, wrk_load
 from machine import LOCAL, Child, Failure, task_cpu_ns
+from open_loop import names, points
 from origins import BODIES, http_origin, iperf3_origin, tunnel_origin
 from subjects import Subject
 from tls import CLIENT, client_context
@@ -185,12 +186,23 @@ LATENCY = (Metric('p50', 'p50 us'), Metric('p99', 'p99 us', target=1.0))
 FIRST = tuple(Metric(name, f'us, {name.replace("_", ", ")}', target=1.10, against='nginx') for name in VARIANTS)
 BULK = (Metric('cpu', 'CPU s/GB', target=0.90), throughput('GB/s'))
 TLS_BULK = (Metric('cpu', 'CPU s/GB', target=0.75), throughput('GB/s'))
+OWN_PART = (Metric('own', 'own us/request'), Metric('kernel', 'kernel us/request'),
+            Metric('share', '% own', in_table=False), throughput('requests/s'), BUSY)
+SPLIT = ('h1', 'h2c', 'h2tls', 'h2h2')                 # Rows whose CPU time --user splits.
+PLAIN = ('h1', 'l4rps')                                # Rows whose port --open-loop can use.
 BARE = 'f_bare'
 FEATURE_TITLES = {
     'bare': 'everything forwarded', 'hosts': '1,000 routes, of 500 hosts', 'paths': '1,000 routes, of any host',
     'headers': '100 rules for header fields', 'log': 'access log', 'log_json': 'access log, JSON',
     'observed': 'access log, JSON; traces of 1 %; metrics read each second',
     'all': 'routes of hosts, rules, log'}
+
+
+def open_loop_metrics(rate):
+    return (Metric('peak', 'requests/s, closed loop', lower_is_better=False, in_table=False), *(
+        metric for point in points(rate) for metric in (
+            *(Metric(name, f'{name.split()[0]} us, {point}') for name in names(point)),
+            Metric(f'rate {point}', 'requests/s', in_table=False), Metric(f'busy {point}', '% busy', in_table=False))))
 
 
 def feature_row(name, kind):

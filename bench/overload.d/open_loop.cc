@@ -2,18 +2,20 @@
 //
 //   open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...
 //
-// The paths take turns. A request goes out on a connection that is free, or on a new one as long as there are fewer
+// The paths take turns. In the place of a path @FILE has whole heads of requests, which take turns as well and are
+// counted together. A request goes out on a connection that is free, or on a new one as long as there are fewer
 // than CONNECTIONS; one that has not been sent GIVE_UP_MS after it was due is given up, like that of a client with a
 // timeout. Times count from when a request was due. What is due in the first WARM_UP_S seconds is not counted. Prints
 // JSON: for each path `due`, `given_up`, `late` (with 200 after more than LATE_MS), `broken`, `statuses`, and
 // `times_us`, those of the responses with 200.
 //
-// bench/overload compiles it. It uses nothing but the system, so that it takes as little of the clients' processor as
-// it can.
+// bench/overload and bench/compare compile it. It uses nothing but the system, so that it takes as little of the
+// clients' processor as it can.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +27,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -40,6 +44,12 @@ uint64_t now_us() {
   using namespace std::chrono;
   return static_cast<uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
 }
+
+// Of one argument.
+struct Requests {
+  std::vector<std::string> heads;
+  size_t next = 0;
+};
 
 struct Due {
   uint64_t at_us;
@@ -73,7 +83,9 @@ class Client {
         epoll_(epoll_create1(0)),
         results_(static_cast<size_t>(paths)) {
     for (int i = 0; i < paths; ++i) {
-      requests_.push_back(std::string("GET ") + arguments[7 + i] + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+      const std::string path = arguments[7 + i];
+      requests_.push_back({path[0] == '@' ? heads_of(path.substr(1))
+                                          : std::vector{"GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"}});
     }
     for (size_t i = connections_.size(); i-- > 0;) closed_.push_back(i);
   }
@@ -92,7 +104,7 @@ class Client {
         if (counts(at)) ++results_[path].due;
       }
       send_pending(now);
-      const int n = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), pending_.empty() ? 1 : 0);
+      const int n = wait(events, began + static_cast<uint64_t>(static_cast<double>(made) / rate_ * 1e6));
       for (int i = 0; i < n; ++i) handle(events[static_cast<size_t>(i)].data.u64);
     }
     for (const Due& due : pending_) {
@@ -123,6 +135,34 @@ class Client {
   }
 
  private:
+  static std::vector<std::string> heads_of(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::vector<std::string> heads;
+    for (size_t at = 0, end = 0; (end = text.find("\r\n\r\n", at)) != std::string::npos; at = end + 4) {
+      heads.push_back(text.substr(at, end + 4 - at));
+    }
+    if (heads.empty()) {
+      std::fprintf(stderr, "open_loop: %s has no head of a request\n", file.c_str());
+      std::exit(2);
+    }
+    return heads;
+  }
+
+  // Until something happens, or the next request falls due: to wait in steps of a millisecond would send it late, and
+  // that would count as the server's time. Not longer than 10 ms, so that the end is not missed.
+  int wait(std::vector<epoll_event>& events, uint64_t next_us) {
+    const uint64_t now = now_us();
+    uint64_t us = next_us > now ? std::min<uint64_t>(next_us - now, 10000) : 0;
+    // What is pending lacks a connection. That one is free is an event; that a request is given up is not.
+    if (!pending_.empty()) us = may_open() ? 0 : std::min<uint64_t>(us, 1000);
+    const timespec most{0, static_cast<long>(us * 1000)};
+    return epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &most, nullptr);
+  }
+
+  // As many connections are on their way as can be used.
+  bool may_open() const { return !closed_.empty() && connecting_ < std::min(kMaxConnecting, pending_.size()); }
+
   bool counts(uint64_t due_us) const { return due_us >= begin_us_; }
 
   void send_pending(uint64_t now) {
@@ -134,8 +174,7 @@ class Client {
         continue;
       }
       if (free_.empty()) {
-        // As many connections are on their way as can be used.
-        if (!closed_.empty() && connecting_ < std::min(kMaxConnecting, pending_.size())) open();
+        if (may_open()) open();
         return;
       }
       const size_t index = free_.back();
@@ -144,7 +183,8 @@ class Client {
       c.path = due.path;
       c.due_us = due.at_us;
       pending_.pop_front();
-      const std::string& request = requests_[due.path];
+      Requests& requests = requests_[due.path];
+      const std::string& request = requests.heads[requests.next++ % requests.heads.size()];
       if (send(c.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) fail(index);
     }
   }
@@ -247,7 +287,7 @@ class Client {
   std::vector<Connection> connections_;
   const uint64_t begin_us_, end_us_, give_up_us_, late_us_;
   const int epoll_;
-  std::vector<std::string> requests_;
+  std::vector<Requests> requests_;
   std::vector<Result> results_;
   std::deque<Due> pending_;
   std::vector<size_t> free_, closed_;
@@ -261,6 +301,7 @@ int main(int count, char** arguments) {
     std::fprintf(stderr, "open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...\n");
     return 2;
   }
+  prctl(PR_SET_TIMERSLACK, 1);  // Otherwise each wait is 50 us longer.
   Client client(arguments + 1, count - 8);
   client.run();
   client.print();
