@@ -24,6 +24,7 @@
 #include "sluice/file_pool.h"
 #include "test/pool/file_pool_fixture.h"
 #include "test/pool/resident.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice {
 namespace {
