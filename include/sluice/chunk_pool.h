@@ -265,6 +265,8 @@ class ChunkPool {
   void abandon();
   bool carve(Tier& t, int tier);
   void push_remote_free(Chunk* chunk);
+  void push_remote_free_under_tsan(Chunk* chunk);
+  inline void link_remote_free(Chunk* chunk);  // In chunk_pool.cc.
   void take_remote_frees_slow();
   uint16_t take_slab();
   bool take_shared(size_t bytes);

@@ -379,8 +379,7 @@ bool ChunkPool::carve(Tier& t, int tier) {
   return true;
 }
 
-void ChunkPool::push_remote_free(Chunk* chunk) {
-  release_to_tsan(&remote_frees_);
+[[gnu::always_inline]] inline void ChunkPool::link_remote_free(Chunk* chunk) {
   Chunk* head = remote_frees_.load(std::memory_order_relaxed);
   do {
     chunk->next = head;
@@ -391,9 +390,21 @@ void ChunkPool::push_remote_free(Chunk* chunk) {
   if (head == nullptr && wake_wanted_.load(std::memory_order_seq_cst) && wake_) wake_(wake_context_);
 }
 
+// The call is a tail call, so that other programs pay for it with a comparison only.
+void ChunkPool::push_remote_free(Chunk* chunk) {
+  if (under_tsan()) [[unlikely]]
+    return push_remote_free_under_tsan(chunk);
+  link_remote_free(chunk);
+}
+
+[[gnu::noinline, gnu::cold]] void ChunkPool::push_remote_free_under_tsan(Chunk* chunk) {
+  __tsan_release(&remote_frees_);
+  link_remote_free(chunk);
+}
+
 void ChunkPool::take_remote_frees_slow() {
   Chunk* chunk = remote_frees_.exchange(nullptr, std::memory_order_acquire);
-  acquire_from_tsan(&remote_frees_);
+  if (under_tsan()) __tsan_acquire(&remote_frees_);
   while (chunk != nullptr) {
     Chunk* next = chunk->next;
     ++freed_remotely_;

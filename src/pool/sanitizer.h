@@ -25,6 +25,11 @@ inline bool under_asan() {
   return &__asan_poison_memory_region != nullptr && &__asan_unpoison_memory_region != nullptr;
 }
 
+/// Whether ThreadSanitizer watches this process. It does not see the atomic variables that only the library's source
+/// files touch, where these are not instrumented: what one thread did before __tsan_release(address), it then takes to
+/// be done before what another does after __tsan_acquire(address).
+inline bool under_tsan() { return &__tsan_release != nullptr && &__tsan_acquire != nullptr; }
+
 // Free chunks are poisoned under AddressSanitizer, so that a use after the last release is reported where it happens.
 // Without it these functions do nothing: chunks are never zeroed.
 
@@ -33,19 +38,6 @@ inline void poison(const void* data, size_t bytes) {
 }
 inline void unpoison(const void* data, size_t bytes) {
   if (under_asan()) __asan_unpoison_memory_region(data, bytes);
-}
-
-// What happens before release_to_tsan(address) happens before what follows acquire_from_tsan(address). For atomic
-// variables that only the library's source files touch, which ThreadSanitizer does not see if they are not
-// instrumented.
-
-inline void release_to_tsan(void* address) {
-  if (&__tsan_release != nullptr) [[unlikely]]
-    __tsan_release(address);
-}
-inline void acquire_from_tsan(void* address) {
-  if (&__tsan_acquire != nullptr) [[unlikely]]
-    __tsan_acquire(address);
 }
 
 // The pattern at the start of a free chunk in pools that check. It is as long as the smallest chunk, so that it costs
