@@ -15,6 +15,10 @@
 #include "sluice/internal/check.h"
 #include "sluice/internal/metadata_memory.h"
 
+#ifdef SLUICE_GDB_PRINTERS  // In the installed library: cmake/Install.cmake.
+#include SLUICE_GDB_PRINTERS
+#endif
+
 namespace sluice::inline v0_1 {
 
 namespace {
