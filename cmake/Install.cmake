@@ -45,11 +45,12 @@ asm(R"(
   .popsection
 )");
 ]=])
-# In a file that every program has that uses the library.
-set_property(SOURCE "${PROJECT_SOURCE_DIR}/src/pool/chunk_pool.cc" TARGET_DIRECTORY sluice_iobuf_archive APPEND PROPERTY
-  OBJECT_DEPENDS "${PROJECT_BINARY_DIR}/install/gdb_printers.inc")
-target_compile_definitions(sluice_iobuf_archive PRIVATE SLUICE_GDB_PRINTERS="gdb_printers.inc")
-target_include_directories(sluice_iobuf_archive PRIVATE "${PROJECT_BINARY_DIR}/install")
+# In a file that every program has that uses the library. The others have no option that names the build folder, so that ccache
+# finds them.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/pool/chunk_pool.cc" TARGET_DIRECTORY sluice_iobuf_archive PROPERTIES
+  OBJECT_DEPENDS "${PROJECT_BINARY_DIR}/install/gdb_printers.inc"
+  INCLUDE_DIRECTORIES "${PROJECT_BINARY_DIR}/install"
+  COMPILE_DEFINITIONS "SLUICE_GDB_PRINTERS=\"gdb_printers.inc\"")
 unset(bytes)
 install(FILES "${printers}" DESTINATION "${CMAKE_INSTALL_DATADIR}/sluice/gdb" COMPONENT iobuf)
 # The layers' own archives are made only for what is linked with them.

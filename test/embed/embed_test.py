@@ -55,7 +55,7 @@ def needs(*tools):
 def run(*command, environment=None):
     """The output of the command. If it fails, the test fails with the output."""
     result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, check=False, timeout=120, env={**os.environ, **(environment or {})})
+                            text=True, check=False, timeout=240, env={**os.environ, **(environment or {})})
     if result.returncode != 0:
         raise AssertionError(f"{shlex.join(map(str, command))} failed:\n{result.stdout}")
     return result.stdout
