@@ -1,5 +1,6 @@
 # What `cmake --install` puts where, in two components (Package.cmake has what comes with the program):
-#   iobuf   the buffer library: headers, one archive, a CMake package (find_package(sluice)) and a pkg-config file
+#   iobuf   the buffer library: headers, one archive, a CMake package (find_package(sluice)), a pkg-config file and printers
+#           for gdb
 #   proxy   the sluice program, where it is built
 # All of it may be moved afterwards: nothing that is installed holds an absolute path.
 
@@ -23,6 +24,35 @@ target_compile_definitions(sluice_iobuf_archive PRIVATE $<TARGET_PROPERTY:sluice
 target_link_libraries(sluice_iobuf_archive PRIVATE $<BUILD_INTERFACE:sluice_warnings>)
 set_target_properties(sluice_iobuf_archive PROPERTIES OUTPUT_NAME sluice_iobuf EXPORT_NAME iobuf
   POSITION_INDEPENDENT_CODE ON)
+# gdb loads the printers from the program that is linked with the archive: an archive has no name there that a file beside it
+# could have. The section takes no memory in a running program, and `strip` removes it.
+set(printers "${PROJECT_SOURCE_DIR}/tools/gdb/sluice_gdb.py")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${printers}")
+file(READ "${printers}" bytes HEX)
+string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+string(REGEX REPLACE "(0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,0x..,)" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE ",(\n|$)" "\n" bytes "${bytes}")
+string(STRIP "${bytes}" bytes)
+string(REPLACE "\n" "\n  .byte " bytes "${bytes}")
+file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/install/gdb_printers.inc" @ONLY CONTENT [=[
+// A script in the program (gdb's manual, "The .debug_gdb_scripts section"): 4, a name, the text, 0.
+asm(R"(
+  .pushsection ".debug_gdb_scripts", "MS", %progbits, 1
+  .byte 4
+  .ascii "gdb.inlined-sluice-iobuf\n"
+  .byte @bytes@
+  .byte 0
+  .popsection
+)");
+]=])
+# In a file that every program has that uses the library. The others have no option that names the build folder, so that ccache
+# finds them.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/pool/chunk_pool.cc" TARGET_DIRECTORY sluice_iobuf_archive PROPERTIES
+  OBJECT_DEPENDS "${PROJECT_BINARY_DIR}/install/gdb_printers.inc"
+  INCLUDE_DIRECTORIES "${PROJECT_BINARY_DIR}/install"
+  COMPILE_DEFINITIONS "SLUICE_GDB_PRINTERS=\"gdb_printers.inc\"")
+unset(bytes)
+install(FILES "${printers}" DESTINATION "${CMAKE_INSTALL_DATADIR}/sluice/gdb" COMPONENT iobuf)
 # The layers' own archives are made only for what is linked with them.
 set_target_properties(sluice_pool sluice_buffer PROPERTIES EXCLUDE_FROM_ALL ON)
 

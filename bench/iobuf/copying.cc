@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 #include "bench/iobuf/home.h"
 #include "sluice/cursor.h"

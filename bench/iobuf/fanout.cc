@@ -6,6 +6,7 @@
 #include <atomic>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "bench/iobuf/home.h"
 #include "sluice/shared_buffer.h"

@@ -1,6 +1,8 @@
 // Forwarding bytes without a copy. By default, the pieces are references to one shared piece of 4 KiB, so that no row
 // measures the allocation of memory.
 
+#include <vector>
+
 #include "bench/iobuf/home.h"
 
 namespace sluice::bench {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <vector>
 
 #include "bench/iobuf/home.h"
 

@@ -5,6 +5,7 @@
 #include <latch>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "bench/iobuf/memory.h"
 

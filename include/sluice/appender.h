@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -94,7 +93,7 @@ class Appender {
   /// Copies bytes; counted as copied.
   void bytes(std::span<const std::byte> from) {
     while (!from.empty() && make_room(1)) {
-      const size_t piece = std::min(from.size(), room_.size() - used_);
+      const size_t piece = from.size() < room_.size() - used_ ? from.size() : room_.size() - used_;
       counted_copy(room_.data() + used_, from.data(), piece);
       used_ += piece;
       from = from.subspan(piece);
@@ -159,7 +158,8 @@ class Appender {
   bool make_room(size_t bytes) {
     if (room_.size() - used_ >= bytes) return true;
     commit();
-    if (ok_) room_ = buffer_.reserve(pool_, buffer_.tailroom() >= bytes ? bytes : std::max(bytes, chunk_bytes_));
+    const bool as_asked = buffer_.tailroom() >= bytes || bytes > chunk_bytes_;
+    if (ok_) room_ = buffer_.reserve(pool_, as_asked ? bytes : chunk_bytes_);
     ok_ = ok_ && room_;
     return ok_;
   }

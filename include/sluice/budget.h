@@ -1,9 +1,10 @@
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 namespace sluice::inline v0_1 {
 
@@ -83,8 +84,9 @@ class Budget {
   std::atomic<size_t> high_{SIZE_MAX};
   std::atomic<size_t> low_{0};
   std::atomic<bool> pressed_{false};
-  // Held while the fields below change and while the callback runs. Locked only when a mark is crossed.
-  std::mutex marks_;
+  // Held while the fields below change and while the callback runs. Locked only when a mark is crossed. Not std::mutex,
+  // because <mutex> costs all who include this header compile time.
+  pthread_mutex_t marks_ = PTHREAD_MUTEX_INITIALIZER;
   PressureFunction pressure_ = nullptr;
   void* pressure_context_ = nullptr;
 };

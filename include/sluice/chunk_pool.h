@@ -4,20 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <utility>
-#include <vector>
 
 #include "sluice/budget.h"
 #include "sluice/chunk.h"
-#include "sluice/internal/arena.h"
 #include "sluice/internal/budget_share.h"
 #include "sluice/internal/check.h"
 #include "sluice/internal/free_stack.h"
-#include "sluice/internal/leak_stacks.h"
-#include "sluice/internal/metadata_memory.h"
-#include "sluice/internal/poison.h"
 #include "sluice/tier.h"
 
 namespace sluice::inline v0_1 {
@@ -29,14 +22,18 @@ namespace sluice::inline v0_1 {
 /// list of remote frees with one compare-and-swap; the home thread takes the whole list when a free list is empty or
 /// the worker's loop calls take_remote_frees.
 ///
-/// In debug builds and under a sanitizer, one released chunk in four goes to a random position in its free list, so
-/// that no code comes to depend on the order of reuse. The start of a free chunk is overwritten with a pattern; a write
-/// after the last release is detected when the chunk is taken again.
+/// A pool that checks puts one released chunk in four at a random position in its free list, so that no code comes to
+/// depend on the order of reuse. The start of a free chunk is overwritten with a pattern; a write after the last
+/// release is detected when the chunk is taken again. All pools check where the library was built for debugging or with
+/// a sanitizer, and in programs that are linked with AddressSanitizer, which then also reports each use of a free
+/// chunk. How the code that uses a pool was compiled makes no difference.
 ///
 ///     ChunkPool pool({.budget_bytes = 64 << 20});
 ///     ChunkPool::Use use(&pool);
 ///     if (ChunkRef chunk = ChunkRef::take(pool.get(1500))) std::memcpy(chunk.data(), packet, 1500);
 class ChunkPool {
+  struct Store;
+
  public:
   /// Where chunks come from: the arena, or malloc and free for each chunk with the same accounting, to measure the
   /// benefit of the arena. Heap chunks of a page or more are not page-aligned.
@@ -58,6 +55,22 @@ class ChunkPool {
     /// `common`, which must have at least what they lend (`budget_bytes - kept_bytes` of each) and must outlive them.
     Budget* common = nullptr;
     size_t kept_bytes = 0;
+    /// Memory of the caller to take chunks from, such as buffers that were registered with the kernel or mapped for a
+    /// device; none by default. It is cut into slabs of 256 KiB; a rest at
+    /// the end is not used. The budget is at most what the slabs hold. The
+    /// pool keeps its records elsewhere, and never returns pages of it to the system: trim() only lets other sizes of
+    /// chunks use them. What goes beyond the memory (get_metadata(), windows of long buffers) comes from the heap.
+    ///
+    /// The memory must be writable, and stay valid and in place until `release` is called: once, by ~ChunkPool on the
+    /// thread that destroys the pool. If chunks are still in use then, it is not called, and the memory must stay for
+    /// good. Without a `release`, the memory must outlive the pool. Precondition: data is aligned to 4,096 bytes, bytes
+    /// >= 256 KiB, source is kArena, and there is no common budget.
+    struct Memory {
+      std::byte* data = nullptr;
+      size_t bytes = 0;
+      ReleaseFunction release = nullptr;  ///< Called with `context`, `data` and `bytes` as they were given.
+      void* context = nullptr;
+    } memory = {};
   };
 
   /// A snapshot. `out` counts outstanding chunks; bytes are capacities.
@@ -102,7 +115,7 @@ class ChunkPool {
     const size_t out_bytes = out_bytes_ + tier_bytes(tier);
     if (t.free.empty() || out_bytes > fast_get_limit_) [[unlikely]]
       return get_slow(tier);
-    return hand_out(t, tier, out_bytes);
+    return hand_out(t, out_bytes);
   }
 
   /// Like get, but may use the reserve, which keeps all connections served when a few have taken the rest.
@@ -145,7 +158,7 @@ class ChunkPool {
   /// Whether memory is borrowed or awaited, so that what other pools do matters to this one.
   bool needs_settling() const { return share_ && (share_->borrowed_bytes() > 0 || share_->claims()); }
   /// This pool's part of the common budget, or null.
-  const BudgetShare* share() const { return share_.get(); }
+  const BudgetShare* share() const { return share_; }
   /// Bytes in use that have to be freed because another pool claims them. As of the last settle().
   size_t recalled_bytes() const {
     return share_ && share_->recalled() && out_bytes_ > budget_bytes_ ? out_bytes_ - budget_bytes_ : 0;
@@ -154,9 +167,7 @@ class ChunkPool {
   Source source() const { return source_; }
   size_t out_bytes() const { return out_bytes_; }
   /// Same value as Stats::mapped_bytes.
-  size_t mapped_bytes() const {
-    return source_ == Source::kHeap ? out_bytes_ : arena_.slabs_taken() * Arena::kSlabBytes;
-  }
+  size_t mapped_bytes() const;
   Stats stats() const;
   /// Number of outstanding chunks. Remote frees count as outstanding until take_remote_frees.
   uint64_t leaked() const;
@@ -202,19 +213,14 @@ class ChunkPool {
  private:
   friend void chunk_return(Chunk* chunk);
 
+  static constexpr uint16_t kNoSlab = 0xffff;
+
   // The fields that get and put use come first, in one cache line. The size is a power of two to make indexing cheap.
   struct alignas(128) Tier {
     uint32_t out = 0;
     uint32_t out_peak = 0;
-    uint16_t carving = Arena::kNoSlab;  // The slab that new chunks are cut from.
+    uint16_t carving = kNoSlab;  // The slab that new chunks are cut from.
     FreeStack free;
-  };
-  struct Slab {
-    MetadataMemory<Chunk> headers;  // Constructed one by one as chunks are carved.
-    uint32_t carved = 0;
-    uint32_t unused = 0;  // Discarded and free, plus those that FreeStack::forget_taken has not reported yet.
-    uint32_t free = 0;    // Scratch space for reclaim.
-    uint8_t tier = 0;
   };
   struct HeapLink {
     HeapLink* previous;
@@ -222,13 +228,14 @@ class ChunkPool {
   };
   struct HeapChunk;  // A chunk and its link, followed by the chunk's bytes.
 
+  // What is inline here is the same in all builds: checks are made in chunk_pool.cc, where choose_paths sends all gets
+  // and puts of a pool that checks.
+
   // `out_bytes`: the new value of out_bytes_.
-  Chunk* hand_out(Tier& t, int tier, size_t out_bytes) {
+  Chunk* hand_out(Tier& t, size_t out_bytes) {
     account_out(t, out_bytes);
     Chunk* chunk = t.free.pop();
     chunk->refs.store(1, std::memory_order_relaxed);
-    unpoison(chunk->data, tier_bytes(tier));
-    if constexpr (kDebugChecks) check_pattern(chunk->data);
     return chunk;
   }
   void account_out(Tier& t, size_t out_bytes) {
@@ -241,31 +248,25 @@ class ChunkPool {
   [[gnu::always_inline]] void put_home(Chunk* chunk) {
     const int tier = chunk->tier;
     Tier& t = tiers_[static_cast<size_t>(tier)];
-    if constexpr (kDebugChecks) write_pattern(chunk->data);
-    poison(chunk->data, tier_bytes(tier));
     --t.out;
     out_bytes_ -= tier_bytes(tier);
-    if constexpr (kDebugChecks) {
-      const uint32_t random = next_random();
-      if (random % 4 == 0) return t.free.push_anywhere(chunk, random / 4);
-    }
     t.free.push(chunk);
-  }
-  uint32_t next_random() {
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 17;
-    return random_ ^= random_ << 5;
   }
 
   [[gnu::noinline]] Chunk* get_slow(int tier);
+  Chunk* hand_out_checked(Tier& t, int tier, size_t out_bytes);
+  void put_checked(Chunk* chunk);
   Chunk* get_within(int tier, size_t limit_bytes, const void* caller);
   Chunk* get_any(Tier& t, int tier, const void* caller);
   Chunk* get_from_heap(Tier& t, int tier);
   void put_slow(Chunk* chunk);
   void put_on_heap(Chunk* chunk);
   void choose_paths();
+  void abandon();
   bool carve(Tier& t, int tier);
   void push_remote_free(Chunk* chunk);
+  void push_remote_free_under_tsan(Chunk* chunk);
+  inline void link_remote_free(Chunk* chunk);  // In chunk_pool.cc.
   void take_remote_frees_slow();
   uint16_t take_slab();
   bool take_shared(size_t bytes);
@@ -290,12 +291,14 @@ class ChunkPool {
   std::array<Tier, kTierCount> tiers_;
   size_t out_bytes_ = 0;
   size_t out_bytes_peak_ = 0;
-  size_t fast_get_limit_ = 0;  // A get that stays within this limit needs no further checks; see choose_paths.
+  size_t fast_get_limit_ = 0;     // A get that stays within this limit needs no further checks; see choose_paths.
+  size_t checked_get_limit_ = 0;  // The same limit in a pool that checks, for which the other one is 0.
   const void* fast_put_pool_ = &kNowhere;  // This pool, while put_home needs no further checks; see choose_paths.
   size_t budget_bytes_;
   size_t open_bytes_;             // The budget minus the reserve.
   size_t held_bytes_ = SIZE_MAX;  // With a common budget, what may be used without a look at it.
   Source source_;
+  const bool checked_;
   uint32_t random_ = 0x9e3779b9;
   uint64_t refused_ = 0;
   uint64_t refused_shared_ = 0;
@@ -317,21 +320,17 @@ class ChunkPool {
   TakeFunction take_ = nullptr;
   void* take_context_ = nullptr;
 
-  std::unique_ptr<BudgetShare> share_;  // Only with a common budget.
-  double reserve_part_ = 0;             // Of the budget.
+  BudgetShare* share_ = nullptr;  // Owned; only with a common budget.
+  double reserve_part_ = 0;       // Of the budget.
 
   Budget* shared_;
   size_t shared_bytes_ = 0;          // Taken from `shared_`.
   uint64_t shared_refused_ = 0;      // The refusal count of `shared_` at the last aging.
   bool take_shared_failed_ = false;  // The last attempt to take from `shared_` failed.
 
-  std::unique_ptr<LeakStacks> stacks_;
   HeapLink heap_{&heap_, &heap_};  // Outstanding chunks, with Source::kHeap.
-
-  Arena arena_;
-  std::vector<Slab> slabs_;
-  std::vector<uint16_t> retired_;  // Slabs without chunks whose pages have not been returned yet.
   bool unused_slabs_ = false;      // There may be slabs to retire.
+  Store* const store_;             // Owned: the slabs, and what belongs to leak reports.
 
   // Other threads write these fields; a separate cache line keeps the writes away from the fields above.
   alignas(64) std::atomic<Chunk*> remote_frees_{nullptr};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -103,8 +102,8 @@ class Cursor {
     if (!ok() || to.size() > remaining()) return fail(Error::kEnd);
     for (size_t done = 0; done < to.size();) {
       if (now_ == stop_) enter_window();
-      const size_t piece = std::min(static_cast<size_t>(stop_ - now_), to.size() - done);
-      std::copy_n(now_, piece, to.data() + done);
+      const size_t piece = left_in_window(to.size() - done);
+      std::memcpy(to.data() + done, now_, piece);
       done += piece;
       now_ += piece;
     }
@@ -116,7 +115,7 @@ class Cursor {
     if (!ok() || count > remaining()) return fail(Error::kEnd);
     while (count > 0) {
       if (now_ == stop_) enter_window();
-      const size_t piece = std::min(static_cast<size_t>(stop_ - now_), count);
+      const size_t piece = left_in_window(count);
       count -= piece;
       now_ += piece;
     }
@@ -190,6 +189,11 @@ class Cursor {
     stop_ = now_;
     if (ok()) error_ = error;
     return false;
+  }
+  // At most `most`.
+  size_t left_in_window(size_t most) const {
+    const size_t left = static_cast<size_t>(stop_ - now_);
+    return left < most ? left : most;
   }
   void enter_window() {
     const std::span<const std::byte> window = *at_;

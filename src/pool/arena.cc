@@ -1,15 +1,22 @@
-#include "sluice/internal/arena.h"
+#include "pool/arena.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 
+#include "pool/sanitizer.h"
 #include "sluice/internal/check.h"
-#include "sluice/internal/poison.h"
 
 namespace sluice::inline v0_1 {
 
 Arena::Arena(Options options) {
+  if (options.memory) {
+    base_ = options.memory;
+    limit_ = std::min<size_t>(options.reserve_bytes / kSlabBytes, kNoSlab - 1);
+    given_ = true;
+    free_.reserve(limit_);
+    return;
+  }
   const auto slabs = [](size_t bytes) {
     return std::clamp<size_t>((bytes + kSlabBytes - 1) / kSlabBytes, 1, kNoSlab - 1);
   };
@@ -34,7 +41,7 @@ Arena::Arena(Options options) {
 Arena::~Arena() {
   if (abandoned_ || !reserved()) return;
   unpoison(base_, limit_ * kSlabBytes);
-  munmap(base_, limit_ * kSlabBytes);
+  if (!given_) munmap(base_, limit_ * kSlabBytes);
 }
 
 uint16_t Arena::take() {
@@ -47,12 +54,17 @@ uint16_t Arena::take() {
   return static_cast<uint16_t>(next_++);
 }
 
-void Arena::give_back(uint16_t slab) {
+bool Arena::give_back(uint16_t slab) {
   SLUICE_CHECK(slab < next_);
-  discard(slab_data(slab), kSlabBytes);
+  const bool returned = discard(slab_data(slab), kSlabBytes) > 0;
   free_.push_back(slab);
+  return returned;
 }
 
-void Arena::discard(std::byte* data, size_t bytes) { SLUICE_CHECK(madvise(data, bytes, MADV_DONTNEED) == 0); }
+size_t Arena::discard(std::byte* data, size_t bytes) {
+  if (given_) return 0;
+  SLUICE_CHECK(madvise(data, bytes, MADV_DONTNEED) == 0);
+  return bytes;
+}
 
 }  // namespace sluice::inline v0_1

@@ -4,10 +4,25 @@
 
 namespace sluice::inline v0_1 {
 
+namespace {
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) : mutex_(mutex) { SLUICE_CHECK(pthread_mutex_lock(&mutex_) == 0); }
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+}  // namespace
+
 void Budget::set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction function, void* context) {
   SLUICE_CHECK(low_bytes <= high_bytes);
   {
-    const std::lock_guard lock(marks_);
+    const Lock lock(marks_);
     pressure_ = function;
     pressure_context_ = context;
     high_ = function ? high_bytes : SIZE_MAX;
@@ -20,7 +35,7 @@ void Budget::set_pressure(size_t high_bytes, size_t low_bytes, PressureFunction 
 // Loops until the state matches the bytes in use: a thread that changes `used_` during the callback may have read the
 // old state and then does not call this function.
 void Budget::update_pressure() {
-  const std::lock_guard lock(marks_);
+  const Lock lock(marks_);
   while (pressure_ && (pressed_ ? used_ < low_ : used_ > high_)) {
     pressed_ = !pressed_;
     pressure_(pressure_context_, pressed_);

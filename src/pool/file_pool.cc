@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "pool/range_set.h"
+#include "pool/sanitizer.h"
 #include "sluice/internal/check.h"
-#include "sluice/internal/poison.h"
 #include "sluice/tier.h"
 
 namespace sluice::inline v0_1 {

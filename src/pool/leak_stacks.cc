@@ -1,4 +1,4 @@
-#include "sluice/internal/leak_stacks.h"
+#include "pool/leak_stacks.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

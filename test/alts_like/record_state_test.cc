@@ -20,7 +20,7 @@
 #include "alts_like/plain_record_layer.h"
 #include "alts_like/read_record_layer.h"
 #include "alts_like/tls12_record_layer.h"
-#include "sluice/internal/poison.h"
+#include "pool/sanitizer.h"
 #include "test/alts_like/handmade_records.h"
 #include "test/alts_like/ssl_pair.h"
 #include "test/alts_like/tls13_fixture.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "sluice/internal/poison.h"
+#include "test/support/sanitizers.h"
 
 namespace {
 constinit thread_local uint64_t count = 0;

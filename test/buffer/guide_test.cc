@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -233,6 +234,34 @@ TEST_F(Guide, AdoptsMemory) {
   Buffer buffer = page(new std::string("hello"));
   EXPECT_TRUE(buffer == "HTTP/1.1 200 OK\r\n\r\nhello");
   EXPECT_TRUE(buffer.writable_window(1).empty());
+}
+
+struct Device {
+  static void unregister(void* device, std::byte*, size_t) { static_cast<Device*>(device)->registered = false; }
+  alignas(4096) std::byte region[1 << 20];
+  bool registered = true;
+};
+
+// A pool over memory that was made known to a device.
+std::unique_ptr<ChunkPool> pool_of(Device& device) {
+  return std::make_unique<ChunkPool>(ChunkPool::Options{
+      .memory = {
+          .data = device.region, .bytes = sizeof(device.region), .release = &Device::unregister, .context = &device}});
+}
+
+TEST_F(Guide, TakesMemoryOfTheCaller) {
+  const auto device = std::make_unique<Device>();
+  std::unique_ptr<ChunkPool> pool = pool_of(*device);
+  {
+    const ChunkPool::Use use(pool.get());
+    Buffer buffer;
+    ASSERT_TRUE(buffer.append_copy(*pool, "hello"));
+    const ptrdiff_t offset = buffer.window(0).data() - device->region;
+    EXPECT_TRUE(offset >= 0 && offset < ptrdiff_t{sizeof(device->region)});
+  }
+  EXPECT_TRUE(device->registered);
+  pool.reset();
+  EXPECT_FALSE(device->registered);
 }
 
 TEST_F(Guide, HandsOver) {

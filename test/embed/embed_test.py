@@ -33,6 +33,20 @@ NO_DEPENDENCIES = ["-DSLUICE_DEPS_DIR=/nowhere", "-DFETCHCONTENT_FULLY_DISCONNEC
                    *(f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("absl", "yaml-cpp", "GTest", "benchmark"))]
 
 
+PRINTED = """
+#include <sluice/buffer.h>
+extern "C" __attribute__((noinline)) void stop_here() { asm volatile(""); }
+int main() {
+  sluice::ChunkPool pool({.budget_bytes = 1 << 20});
+  sluice::ChunkPool::Use use(&pool);
+  sluice::Buffer buffer;
+  const bool whole = buffer.append_copy(pool, "hello");
+  stop_here();
+  return whole ? 0 : 1;
+}
+"""
+
+
 def needs(*tools):
     missing = [tool for tool in tools if shutil.which(tool) is None]
     return unittest.skipIf(missing and not CI, f"{', '.join(missing)} is missing")
@@ -41,7 +55,7 @@ def needs(*tools):
 def run(*command, environment=None):
     """The output of the command. If it fails, the test fails with the output."""
     result = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                            text=True, check=False, timeout=120, env={**os.environ, **(environment or {})})
+                            text=True, check=False, timeout=240, env={**os.environ, **(environment or {})})
     if result.returncode != 0:
         raise AssertionError(f"{shlex.join(map(str, command))} failed:\n{result.stdout}")
     return result.stdout
@@ -139,7 +153,8 @@ class Installed(Folder):
         package = [f"{library}/cmake/sluice/sluice-{name}.cmake"
                    for name in ("config", "config-version", "targets", "targets-release")]
         headers = [str(path.relative_to(ROOT)) for path in (ROOT / "include").rglob("*.h")]
-        self.assertEqual(installed, {*package, *headers, f"{library}/libsluice_iobuf.a",
+        printers = "share/sluice/gdb/sluice_gdb.py"
+        self.assertEqual(installed, {*package, *headers, printers, f"{library}/libsluice_iobuf.a",
                                      f"{library}/pkgconfig/sluice-iobuf.pc"})
         for name in installed - {f"{library}/libsluice_iobuf.a"}:
             text = (self.prefix / name).read_text(encoding="utf-8")
@@ -195,6 +210,23 @@ class Installed(Folder):
         folder = self.copy_examples("other-compiler")
         self.compile(other, folder / "frames.cc", folder / "frames")
         programs.check_frames(self, folder / "frames")
+
+    def test_gdb_has_the_printers(self):
+        """gdb loads them from a program that is linked with the library, once it is told that it may."""
+        if shutil.which("gdb") is None and not CI:
+            self.skipTest("gdb is missing")
+        folder = pathlib.Path(self.folder) / "printers"
+        folder.mkdir()
+        (folder / "program.cc").write_text(PRINTED, encoding="utf-8")
+        self.compile(CXX, folder / "program.cc", folder / "program", "-g", "-O0")
+        commands = ["set debuginfod enabled off", "set disable-randomization off", "break stop_here", "run", "up", "print buffer"]
+        gdb = ["gdb", "-nx", "-batch", *(word for command in commands for word in ("-ex", command))]
+        output = run(*gdb, "-iex", f"add-auto-load-safe-path {folder}", folder / "program")
+        self.assertRegex(output, r"\$1 = sluice::Buffer of 5 bytes, 1 window in place = \{.*bytes = 68 65 6c 6c 6f\}")
+        # Without the permission gdb says what is missing; and a program that is stripped holds no script.
+        self.assertIn("auto-load safe-path", run(*gdb, folder / "program"))
+        run("strip", "--strip-debug", folder / "program")
+        self.assertNotIn("debug_gdb_scripts", run("objdump", "-h", folder / "program"))
 
     def test_in_a_shared_library(self):
         folder = self.copy_examples("shared")

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "pool/arena.h"
 #include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
 

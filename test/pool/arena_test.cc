@@ -1,4 +1,4 @@
-#include "sluice/internal/arena.h"
+#include "pool/arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -72,7 +72,7 @@ TEST(Arena, DiscardsAPartOfASlab) {
   std::byte* data = arena.slab_data(arena.take());
   std::memset(data, 7, kSlab);
   const size_t page = test::page_bytes();
-  Arena::discard(data + page, page);
+  arena.discard(data + page, page);
   EXPECT_EQ(test::resident_bytes(data, kSlab), kSlab - page);
   EXPECT_EQ(data[page - 1], std::byte{7});
   EXPECT_EQ(data[page], std::byte{0});

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "pool/arena.h"
 #include "sluice/budget.h"
 #include "sluice/chunk_pool.h"
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "pool/arena.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "pool/arena.h"
 #include "test/support/another_reference.h"
 
 namespace sluice {

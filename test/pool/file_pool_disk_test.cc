@@ -16,6 +16,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@
 #include "sluice/file_pool.h"
 #include "test/pool/file_pool_fixture.h"
 #include "test/pool/resident.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,6 @@
 // The stacks by which leaked chunks were taken.
 
-#include "sluice/internal/leak_stacks.h"
+#include "pool/leak_stacks.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "pool/arena.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {

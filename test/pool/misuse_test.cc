@@ -7,8 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "pool/arena.h"
+#include "pool/sanitizer.h"
 #include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sluice/internal/poison.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice::test {
 

@@ -17,7 +17,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 def unit_of(header, library):
-    """"net/worker.h" -> "net/worker"; "sluice/internal/arena.h" -> "pool/arena", by the floor of the header."""
+    """"net/worker.h" -> "net/worker"; "sluice/internal/free_stack.h" -> "pool/free_stack", by the floor of the header."""
     name = pathlib.PurePosixPath(header)
     folder = library.get(header) or name.parent
     return f"{folder}/{name.stem}"

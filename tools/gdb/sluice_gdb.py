@@ -1,10 +1,13 @@
 """Pretty-printers for gdb.
 
-    (gdb) source tools/gdb/sluice_gdb.py
+    (gdb) source sluice_gdb.py
     (gdb) print buffer
     $1 = sluice::Buffer of 9 bytes, 2 windows in place = {
       [0] = {chunk = 0x7ffff7a0d010, offset = 0, size = 3, exclusive = true, refs = 1, capacity = 64, bytes = 68 65 6c},
       [1] = ...
+
+The installed library holds this script: gdb loads it from a program that is linked with the library and lies in a folder that
+`add-auto-load-safe-path FOLDER` has named, in ~/.config/gdb/gdbinit for instance. Otherwise load it by `source`.
 
 The program needs debug information with types (-g; the preset "debug", not "release"). At most `set print elements`
 windows are shown.

@@ -19,7 +19,9 @@ namespace sluice::inline v0_1 {
 #define SLUICE_CHECK(condition) \
   (__builtin_expect(!!(condition), 1) ? (void)0 : ::sluice::check_failed(__FILE__, __LINE__, #condition))
 
-#if defined(SLUICE_DEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Defined by Sluice's own builds where something is looked for (src/CMakeLists.txt), for their source files. No
+// installed header uses what follows: it would be compiled in another way there than in the library.
+#ifdef SLUICE_DEBUG
 #define SLUICE_DCHECK(condition) SLUICE_CHECK(condition)
 #define SLUICE_DEBUG_CHECKS true
 #else
@@ -28,6 +30,6 @@ namespace sluice::inline v0_1 {
 #endif
 
 namespace sluice::inline v0_1 {
-inline constexpr bool kDebugChecks = SLUICE_DEBUG_CHECKS;
+constexpr bool kDebugChecks = SLUICE_DEBUG_CHECKS;
 }  // namespace sluice::inline v0_1
 #undef SLUICE_DEBUG_CHECKS

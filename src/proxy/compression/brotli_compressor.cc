@@ -1,6 +1,7 @@
 #include <brotli/encode.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "proxy/compression/block_cache.h"
 #include "proxy/compression/compressor.h"

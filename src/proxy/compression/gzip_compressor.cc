@@ -1,6 +1,7 @@
 #include <zlib.h>
 
 #include <limits>
+#include <memory>
 
 #include "proxy/compression/block_cache.h"
 #include "proxy/compression/compressor.h"

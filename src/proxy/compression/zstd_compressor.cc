@@ -1,6 +1,7 @@
 #include <zstd.h>
 
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "proxy/compression/compressor.h"

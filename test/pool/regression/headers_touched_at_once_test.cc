@@ -5,6 +5,7 @@
 
 #include "sluice/chunk_pool.h"
 #include "test/pool/resident.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice {
 namespace {

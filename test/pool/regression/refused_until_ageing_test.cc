@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "pool/arena.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "proxy/config/load/scalar.h"
 #include "proxy/config/load/schema_http.h"

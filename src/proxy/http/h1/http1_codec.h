@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "proxy/http/h1/body_reader.h"
 #include "proxy/http/h1/error.h"

@@ -1,5 +1,6 @@
 #include "proxy/http/message/error_pages.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <utility>

@@ -7,6 +7,7 @@
 
 #include "test/proxy/http/h2/allocations.h"
 #include "test/proxy/http/h2/rig.h"
+#include "test/support/sanitizers.h"
 
 namespace sluice::test::http2 {
 namespace {
