@@ -56,10 +56,10 @@ class ChunkPool {
     Budget* common = nullptr;
     size_t kept_bytes = 0;
     /// Memory of the caller to take chunks from, such as buffers that were registered with the kernel or mapped for a
-    /// device; none by default. It is cut into slabs of 256 KiB; a rest at
-    /// the end is not used. The budget is at most what the slabs hold. The
-    /// pool keeps its records elsewhere, and never returns pages of it to the system: trim() only lets other sizes of
-    /// chunks use them. What goes beyond the memory (get_metadata(), windows of long buffers) comes from the heap.
+    /// device; none by default. It is cut into slabs of 256 KiB; a rest at the end is not used. The budget is at most
+    /// what the slabs hold. The pool keeps its records elsewhere, and never returns pages of it to the system: trim()
+    /// only lets other sizes of chunks use them. What goes beyond the memory (get_metadata(), windows of long buffers)
+    /// comes from the heap.
     ///
     /// The memory must be writable, and stay valid and in place until `release` is called: once, by ~ChunkPool on the
     /// thread that destroys the pool. If chunks are still in use then, it is not called, and the memory must stay for

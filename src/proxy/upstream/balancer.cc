@@ -28,7 +28,9 @@ Balancer::Balancer(UpstreamState& upstream, uint64_t seed, std::shared_ptr<Count
       random_(seed),
       counters_(std::move(counters)) {
   const std::span<const uint32_t> present = view_.present();
-  if (!present.empty()) current_weights_[present[seed % present.size()]] = 1;
+  if (present.empty()) return;
+  first_turn_ = present[seed % present.size()];
+  current_weights_[first_turn_] = 1;
 }
 
 // New endpoints start with a current weight of 0.
@@ -77,14 +79,14 @@ std::optional<uint32_t> Balancer::pick(const Choice& choice) {
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_by_priority(const Choice& choice, Eligible eligible) {
   const std::vector<Level>& levels = view_.set().levels();
-  if (levels.size() == 1) return pick_among(levels[0], choice, eligible);
+  if (levels.size() == 1) return pick_among(0, choice, eligible);
   if (levels.empty()) return std::nullopt;
   const size_t chosen = choose_level(choice);
-  auto picked = pick_among(levels[chosen], choice, eligible);
+  auto picked = pick_among(chosen, choice, eligible);
   size_t level = chosen;
   for (size_t i = 0; !picked && i < levels.size(); ++i) {
     if (i == chosen) continue;
-    picked = pick_among(levels[i], choice, eligible);
+    picked = pick_among(i, choice, eligible);
     level = i;
   }
   if (picked && level > 0) ++counters_->failovers;
@@ -120,11 +122,12 @@ void Balancer::share_among_levels(uint64_t now_ms) {
 // ---- Policies ----
 
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_among(const Level& level, const Choice& choice, Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_among(size_t index, const Choice& choice, Eligible eligible) {
+  const Level& level = view_.set().levels()[index];
   if (level.members.size() == 1) return eligible(level.members[0]) ? std::optional(level.members[0]) : std::nullopt;
   switch (upstream_.config().balance) {
     case config::Balance::kRoundRobin:
-      return pick_in_turn(level, choice.now_ms, eligible);
+      return pick_in_turn(index, choice.now_ms, eligible);
     case config::Balance::kLeastConnections:
       return pick_lightest(level, choice.now_ms, eligible);
     case config::Balance::kLeastRequest:
@@ -151,10 +154,28 @@ bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
   return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
 
-// Smooth weighted round robin: each endpoint gains its weight; the one with the highest current weight is chosen and
-// pays the total. This interleaves the choices evenly.
+// Endpoints of equal weights simply take turns. Those that are passed over lose theirs.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_in_turn(const Level& level, uint64_t now_ms, Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_next(size_t index, Eligible eligible) {
+  const std::vector<uint32_t>& members = view_.set().levels()[index].members;
+  if (turns_.size() <= index) turns_.resize(index + 1, first_turn_);
+  const auto count = static_cast<size_t>(members.size());
+  const auto begin = static_cast<size_t>(std::ranges::lower_bound(members, turns_[index]) - members.begin());
+  for (size_t step = 0; step < count; ++step) {
+    const uint32_t i = members[(begin + step) % count];
+    if (!eligible(i)) continue;
+    turns_[index] = i + 1;
+    return i;
+  }
+  return std::nullopt;
+}
+
+// Smooth weighted round robin: each endpoint gains its weight; the one with the highest current weight is chosen and
+// pays the total. This interleaves the choices evenly, and examines all endpoints.
+template <typename Eligible>
+std::optional<uint32_t> Balancer::pick_in_turn(size_t index, uint64_t now_ms, Eligible eligible) {
+  const Level& level = view_.set().levels()[index];
+  if (level.equal_weights && upstream_.config().slow_start.count() == 0) return pick_next(index, eligible);
   std::optional<uint32_t> best;
   int64_t total = 0;
   for (const uint32_t i : level.members) {

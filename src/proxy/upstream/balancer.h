@@ -66,9 +66,11 @@ class Balancer {
   template <typename Eligible>
   std::optional<uint32_t> pick_by_priority(const Choice& choice, Eligible eligible);
   template <typename Eligible>
-  std::optional<uint32_t> pick_among(const Level& level, const Choice& choice, Eligible eligible);
+  std::optional<uint32_t> pick_among(size_t level, const Choice& choice, Eligible eligible);
   template <typename Eligible>
-  std::optional<uint32_t> pick_in_turn(const Level& level, uint64_t now_ms, Eligible eligible);
+  std::optional<uint32_t> pick_in_turn(size_t level, uint64_t now_ms, Eligible eligible);
+  template <typename Eligible>
+  std::optional<uint32_t> pick_next(size_t level, Eligible eligible);
   template <typename Eligible>
   std::optional<uint32_t> pick_lightest(const Level& level, uint64_t now_ms, Eligible eligible);
   template <typename Eligible>
@@ -83,6 +85,8 @@ class Balancer {
   UpstreamState& upstream_;
   EndpointView view_;
   std::vector<int64_t> current_weights_;   // By slot, for smooth weighted round robin.
+  uint32_t first_turn_ = 0;                // Differs between workers.
+  std::vector<uint32_t> turns_;            // By level, for round robin of equal weights: the slot whose turn is next.
   std::vector<LevelHealth> level_health_;  // By level; unused if there is only one.
   std::vector<uint64_t> level_shares_;     // By level; unused if there is only one.
   uint64_t shared_at_ms_ = UINT64_MAX;     // The time of the above two.

@@ -57,6 +57,7 @@ EndpointSet::EndpointSet(const config::Upstream& config, size_t slot_count, std:
     Level& level = by_priority[endpoint.priority];
     level.members.push_back(endpoint.slot);
     level.ids.push_back(id);
+    level.equal_weights &= level.weight_to.empty() || endpoint.weight == level.weight_of(0);
     level.weight_to.push_back((level.weight_to.empty() ? 0 : level.weight()) + endpoint.weight);
     if (!config.sticky) continue;
     const uint64_t cookie_id = make_cookie_id(config, endpoint.address);

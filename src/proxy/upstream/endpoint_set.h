@@ -24,6 +24,7 @@ class EndpointSet {
     std::vector<uint32_t> members;    ///< Their slots, in order.
     std::vector<uint64_t> weight_to;  ///< The sum of the weights up to and including each.
     std::vector<uint64_t> ids;        ///< For each, a hash of its address.
+    bool equal_weights = true;        ///< Of all members.
     MaglevTable maglev;               ///< With Balance::kMaglev, else empty.
     HashRing ring;                    ///< With Balance::kRingHash, else empty.
 

@@ -99,6 +99,15 @@ TEST(BalancerTest, RoundRobinInterleaves) {
   EXPECT_LE(most, 4);
 }
 
+// The endpoint behind one that is passed over does not get its share, too.
+TEST(BalancerTest, RoundRobinSharesWhatOthersCannotTake) {
+  for (const uint32_t weight : {1u, 7u}) {
+    Fixture f(Balance::kRoundRobin, {weight, weight, weight, weight}, 2);
+    f.set_down(1, 1000);
+    EXPECT_EQ(f.count(300), (std::vector<int>{100, 0, 100, 100}));
+  }
+}
+
 // Workers have different seeds: their first connections do not all go to one endpoint.
 TEST(BalancerTest, WorkersStartApart) {
   std::set<uint32_t> first;

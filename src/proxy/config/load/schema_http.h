@@ -447,7 +447,9 @@ void describe(V& v, Http1& h) {
 template <class V>
 void describe(V& v, Http2& h) {
   v.field("max_streams", h.max_streams, "Concurrent requests on a connection.", {.min = 1, .max = 65535});
-  v.field("stream_window", h.stream_window, "Flow-control window for the body of one request.",
+  v.field("stream_window", h.stream_window,
+          "Flow-control window for the body of one request at first. It grows while it limits the rate; all of them "
+          "together grow by less than half of connection_window.",
           {.min = 4 * kKiB, .max = kGiB});
   v.field("connection_window", h.connection_window,
           "Flow-control window for the bodies of all requests on a connection.", {.min = 64 * kKiB, .max = kGiB});

@@ -117,8 +117,12 @@ class Http2Codec final : public HttpCodec, private Http2ConnectionState {
   }
   bool holds_requests() const { return holds_requests_; }
 
-  /// If never called, each rate limit allows one burst only.
-  void set_now(uint64_t now_ms) override { abuse_.set_now(now_ms); }
+  /// If never called, each rate limit allows one burst only, and no window grows.
+  void set_now(uint64_t now_ms) override {
+    abuse_.set_now(now_ms);
+    now_ms_ = static_cast<uint32_t>(now_ms);
+    if (greeted_ms_ == 0) greeted_ms_ = now_ms_;
+  }
 
   /// Ends the connection with GOAWAY (ENHANCE_YOUR_CALM) for a reason that its owner has found. `error` is a string
   /// literal.
@@ -223,6 +227,7 @@ class Http2Codec final : public HttpCodec, private Http2ConnectionState {
   void deliver_gathered();
   void deliver(Http2Stream& stream, Buffer&& body, bool end);
   void take_credit(Http2Stream& stream, uint32_t bytes);
+  void grow_window(Http2Stream& stream);
   void take_connection_credit(uint32_t bytes);
   void take_reset(Http2Stream& stream, uint32_t error);
 
@@ -271,6 +276,8 @@ class Http2Codec final : public HttpCodec, private Http2ConnectionState {
   uint32_t next_id_ = 1;                         // Of a client: the id of the next stream.
   uint32_t last_accepted_id_ = kHttp2MaxStream;  // From our GOAWAY.
   uint32_t peer_last_id_ = kHttp2MaxStream;      // From the peer's GOAWAY.
+  uint32_t now_ms_ = 0;                          // Modulo 2^32.
+  uint32_t window_growth_ = 0;                   // Of all streams together.
   uint32_t control_frames_ = 0;                  // In control_.
   size_t head_bytes_ = 0;                        // Held by the requests of open streams.
   uint32_t heads_taken_bytes_ = 0;               // Decoded in this receive().

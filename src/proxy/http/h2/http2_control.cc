@@ -43,6 +43,7 @@ void Http2Codec::take_settings(const Http2FrameHeader& header, const Buffer& pay
     if (header.length != 0) return fail(Http2Error::kFrameSizeError, "a SETTINGS acknowledgment has a payload");
     if (acknowledged_) return glitch();
     acknowledged_ = true;
+    if (greeted_ms_ != 0) round_trip_ms_ = std::max(now_ms_ - greeted_ms_, uint32_t{1});
     // Until now the peer may have used the protocol's initial window.
     if (limits().stream_window_bytes < kHttp2FirstWindow) {
       const auto less = static_cast<int32_t>(kHttp2FirstWindow - limits().stream_window_bytes);

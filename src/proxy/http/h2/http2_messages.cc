@@ -386,11 +386,24 @@ void Http2Codec::take_credit(Http2Stream& stream, uint32_t bytes) {
   stream.credit_ += bytes;
   // Half a window at a time: one WINDOW_UPDATE covers many frames, and the peer never waits for it.
   if (stream.received_end_ || stream.closed() || stream.credit_ == 0 ||
-      stream.credit_ < limits().stream_window_bytes / 2) {
+      stream.credit_ < (limits().stream_window_bytes + stream.window_growth_) / 2) {
     return;
   }
+  grow_window(stream);
   stream.receive_window_ += static_cast<int32_t>(stream.credit_);
   queue(Http2FrameType::kWindowUpdate, stream.id_, std::exchange(stream.credit_, 0));
+}
+
+// A sender may send a window in each round trip. If half of it has arrived, and was passed on, in less than two round
+// trips, the window may be what limits the rate, so it doubles. It ends at four times the bandwidth-delay product.
+void Http2Codec::grow_window(Http2Stream& stream) {
+  const uint32_t since_ms = now_ms_ - std::exchange(stream.credited_ms_, now_ms_);
+  if (round_trip_ms_ == 0 || since_ms >= 2 * round_trip_ms_ || (shared_.scarce && *shared_.scarce)) return;
+  const uint32_t room = limits().window_growth_bytes - std::min(window_growth_, limits().window_growth_bytes);
+  const uint32_t more = std::min(room, limits().stream_window_bytes + stream.window_growth_);
+  stream.window_growth_ += more;
+  window_growth_ += more;
+  stream.credit_ += more;
 }
 
 // While memory is short, the peer gets no more than the window with which connections begin. The rest of the credit is

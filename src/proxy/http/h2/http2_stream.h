@@ -56,8 +56,10 @@ class Http2Stream final : public HttpStream {
   Fields trailers_;                                      // Sent after the body.
   int32_t send_window_ = 0;                              // Negative if the peer shrank it below the bytes in flight.
   int32_t receive_window_ = 0;
-  uint32_t credit_ = 0;    // Bytes consumed but not yet credited to the peer.
-  uint32_t withheld_ = 0;  // Bytes delivered to a receiver that has paused reading.
+  uint32_t credit_ = 0;         // Bytes consumed but not yet credited to the peer.
+  uint32_t withheld_ = 0;       // Bytes delivered to a receiver that has paused reading.
+  uint32_t window_growth_ = 0;  // How much larger its receive window is than at first.
+  uint32_t credited_ms_ = 0;    // When the peer last got credit, modulo 2^32; at first when the stream began.
   uint32_t id_ = 0;
   uint32_t head_bytes_ = 0;  // Memory that its request holds.
   Http2Priority priority_;

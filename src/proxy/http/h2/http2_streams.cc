@@ -24,6 +24,7 @@ Http2Stream& Http2Codec::make_stream(StreamReceiver* receiver) {
   const uint32_t window =
       acknowledged_ ? limits().stream_window_bytes : std::max(limits().stream_window_bytes, kHttp2FirstWindow);
   stream->receive_window_ = static_cast<int32_t>(window);
+  stream->credited_ms_ = now_ms_;
   ++streams_;
   ++counters().streams;
   return *stream;
@@ -102,6 +103,7 @@ void Http2Codec::close(Http2Stream& stream) {
   stream.queue_.clear();
   stream.trailers_.clear();
   take_connection_credit(std::exchange(stream.withheld_, 0));
+  window_growth_ -= std::exchange(stream.window_growth_, 0);
   if (!stream.reset_) {
     ++counters().completed;
     abuse_.stream_completed(limits());

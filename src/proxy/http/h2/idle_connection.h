@@ -28,6 +28,8 @@ struct Http2ConnectionState {
   uint32_t last_peer_id_ = 0;
   uint32_t requests_ = 0;
   uint32_t body_bytes_sent_ = 0;
+  uint32_t greeted_ms_ = 0;     // When our SETTINGS were queued, modulo 2^32.
+  uint32_t round_trip_ms_ = 0;  // The time until the peer acknowledged them, at least 1; 0: not known.
   // The most recent streams that ended normally or by the peer's reset: a frame for one of them is an error.
   std::array<uint32_t, 8> ended_{};
   uint8_t next_ended_ = 0;
