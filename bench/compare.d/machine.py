@@ -99,7 +99,7 @@ def compiled(source, directory):
     compiler = os.environ.get('CXX') or next(filter(shutil.which, ('c++', 'g++', 'clang++')), None)
     if not compiler: raise Failure('there is no C++ compiler (apt install g++, or set CXX)')
     program = Path(directory, source.stem)
-    said = output_of(compiler, '-O2', '-std=c++20', source, '-o', program)
+    said = output_of(compiler, '-O2', '-std=c++20', source, '-o', program, timeout_s=300)
     if not program.exists(): raise Failure(f'{source} cannot be compiled:\n{said}')
     return program
 

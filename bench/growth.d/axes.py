@@ -3,7 +3,7 @@
 The load is the same at each size of an axis: the same rate, the same number of requests that differ. Only what is there
 beside it grows. So a cost that does not depend on the size gives a flat line.
 """
-import random
+import math, random
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -32,7 +32,7 @@ class Axis:
     build: Callable                                    # (size, listening port, origin's port) -> Setup
     most: float                                        # Growth of CPU time from first to last that --check accepts,
     most_instructions: float = 1.1                     # and of instructions, which no neighbor disturbs.
-    can_count: bool = True                             # Instructions: only of one worker.
+    most_counted: float = math.inf                     # The largest size at which instructions are counted.
     smoke: tuple = field(default=())
 
     def sizes_of(self, is_smoke): return self.smoke or (self.sizes[0], self.sizes[2]) if is_smoke else self.sizes
@@ -110,10 +110,12 @@ AXES = {axis.name: axis for axis in (
     Axis('upstreams', 'upstreams, 10 of them in use', (10, 100, 1000, 10_000), upstreams, 1.3),
     # Each endpoint has a connection, so that sockets and their memory are cold when their turn comes. That costs the same
     # with each policy; what round_robin costs beyond it is its choice.
-    Axis('endpoints', 'endpoints of one upstream, all in use', (1, 10, 100, 1000, 10_000), endpoints('round_robin'), 2.5, 1.2),
+    Axis('endpoints', 'endpoints of one upstream, all in use', (1, 10, 100, 1000, 10_000), endpoints('round_robin'), 2.5, 1.2,
+         most_counted=1000),                           # More than a million a request would take too many steps.
     Axis('least_request', 'endpoints of one upstream, least_request', (1, 10, 100, 1000, 10_000),
          endpoints('least_request'), 2.5, 1.2),
-    Axis('workers', 'workers on two CPUs', (1, 2, 4, 8, 16), workers, 1.5, can_count=False),
+    # Steps are of one thread, so no instructions.
+    Axis('workers', 'workers on two CPUs', (1, 2, 4, 8, 16), workers, 1.5, most_counted=0),
     # Of the fields of a request, which all have to be read and sent: this one has to grow.
     Axis('fields', 'fields of a request', (1, 10, 30, 100), fields, 4, 7),
 )}

@@ -35,6 +35,11 @@ class Growth(unittest.TestCase):
         self.assertTrue(certain)
         self.assertIn("CPU us/request grows 4.50 times", text)
 
+    def test_a_size_without_instructions_is_left_out(self):
+        result = figures((20, 20, 20), (1000, 11000, 0))
+        del result[SIZES[-1]]["instructions"]
+        self.assertIn("grows 11.00 times", self.problems(result)[0][1])
+
     def test_a_factor_replaces_those_of_the_axis(self):
         result = figures((20, 20, 23), (1000, 1000, 1000))
         self.assertEqual(self.problems(result), [])
