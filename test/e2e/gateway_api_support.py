@@ -20,6 +20,7 @@ import urllib.request
 import harness
 from harness import SLOWNESS, wait_until
 from http_peers_support import go_program
+from http_wire import Http2Client, Http2Server, data_frame, headers_frame
 from origins import free_port
 from xds_support import ADS, CLIENT_TLS, HTTP_OPTIONS, DataPlane, Envoy, socket_address
 
@@ -124,6 +125,10 @@ def secret(name, certificate, namespace="infra"):
             "data": {"tls.crt": encoded(certificate["chain"]), "tls.key": encoded(certificate["key"])}}
 
 
+def authority(name, text, namespace="infra"):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": {"ca.crt": text}}
+
+
 def namespaces(*names):
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
 
@@ -134,7 +139,9 @@ def gateway_bootstrap(certificates, admin_port, node):
     """The bootstrap file, with what Envoy Gateway's own has of the control plane."""
     tls = {"tls_certificates": [{"certificate_chain": {"filename": certificates + "/tls.crt"},
                                  "private_key": {"filename": certificates + "/tls.key"}}],
-           "validation_context": {"trusted_ca": {"filename": certificates + "/ca.crt"}}}
+           "validation_context": {"trusted_ca": {"filename": certificates + "/ca.crt"}},
+           # The gateway speaks nothing older, which is what Envoy's clients do if nothing is said.
+           "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"}}
     plane = {"name": "xds_cluster", "type": "STATIC", "connect_timeout": "10s",
              "typed_extension_protocol_options": {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
                  "@type": HTTP_OPTIONS, "explicit_http_config": {"http2_protocol_options": {}}}},
@@ -176,7 +183,8 @@ class EnvoyPlane(OfGateway, Envoy):
 
 class Echo:
     """A server that responds with what it was sent. `/...?delay=SECONDS` waits; `?fails=N&code=STATUS` fails N times for each value of
-    the field x-attempt; X-Echo-Set-Header has fields for the response; an upgrade to websocket gets 101 and the end."""
+    the field x-attempt; X-Echo-Set-Header has fields for the response; an upgrade to websocket gets 101 and the end. With a certificate,
+    the response has the server name that the client asked for."""
 
     def __init__(self, name, certificate=None):
         echo, self.count, self._failed = self, 0, collections.Counter()
@@ -214,6 +222,7 @@ class Echo:
                         if echo._failed[self.path, self.headers.get("x-attempt")] <= int(query["fails"]):
                             status = int(query["code"])
                 body = json.dumps({"backend": name, "method": self.command, "path": self.path, "host": self.headers.get("host"),
+                                   "server_name": getattr(self.connection, "asked_for", None),
                                    "headers": [[key.lower(), value] for key, value in self.headers.items()]}).encode()
                 self.send_response(status)
                 for each in filter(None, self.headers.get("x-echo-set-header", "").split(",")):
@@ -233,6 +242,7 @@ class Echo:
         if certificate:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             context.load_cert_chain(certificate["chain"], certificate["key"])
+            context.sni_callback = lambda connection, name, _: setattr(connection, "asked_for", name)
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -240,6 +250,32 @@ class Echo:
     def close(self):
         self._server.shutdown()
         self._server.server_close()
+
+
+class GrpcEcho:
+    """A server for gRPC on HTTP/2 without TLS, which responds to each call with its name, as the field x-backend."""
+
+    def __init__(self, name):
+        self.name, self.count = name, 0
+        self._socket = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=self._socket.accept()[:1], daemon=True).start()
+
+    def _serve(self, sock):
+        with Http2Server(sock) as peer:
+            while head := peer.head(3600):
+                peer.wait(lambda head=head: head.complete)
+                self.count += 1
+                peer.send(headers_frame(head.stream, [(":status", "200"), ("content-type", "application/grpc"), ("x-backend", self.name)]) +
+                          data_frame(head.stream, bytes(5)) + headers_frame(head.stream, [("grpc-status", "0")], end=True))
+
+    def close(self):
+        self._socket.close()
 
 
 # ---- Requests
@@ -261,6 +297,20 @@ class Reply:
             self.seen = {}
         if not isinstance(self.seen, dict):
             self.seen = {}
+
+
+def grpc_difference(port, case):
+    """Makes the call of a case. Returns what of its end is not as the case says, and the name of the server that it came to."""
+    fields = [("content-type", "application/grpc"), ("te", "trailers"), *case["sends"].items()]
+    with Http2Client(("127.0.0.1", port)) as client:
+        message = client.get(case["grpc"], method="POST", fields=fields, body=bytes(5), authority=case.get("host") or f"127.0.0.1:{port}")
+    if not message or not message.complete:
+        return "no response", None
+    status = dict(message.trailers or ()).get("grpc-status") or message.value("grpc-status")
+    name = message.value("x-backend") or None
+    if message.status != 200 or status != case["grpc_status"] or ("shares" not in case and name != case["backend"]):
+        return f"status {message.status}, gRPC status {status}, came to {name}", name
+    return None, name
 
 
 def request(port, case, attempt="0", context=None):
@@ -296,7 +346,7 @@ def difference(case, reply, port):
     for name in case.get("absent", []):
         if name.lower() in came:
             return f"sent {name}"
-    for key, what in (("came_for", "host"), ("came_to", "path")):
+    for key, what in (("came_for", "host"), ("came_to", "path"), ("came_by", "server_name")):
         if key in case and reply.seen.get(what) != case[key]:
             return f"{what} {reply.seen.get(what)}, not {case[key]}"
     for name, allowed in case.get("responds", {}).items():

@@ -506,6 +506,21 @@ class Sluice(Scenarios, XdsTest):
     def test_upgrade_without_control_plane(self):
         self.check_upgrade(away=True)
 
+    def test_one_warning_for_a_field(self):
+        """A field that is ignored is a line of the log with a count, not a line for each cluster."""
+        def resources(*names):
+            return [listener("web", self.port, routes=route_config("all", "one")),
+                    *(cluster(name, self.a.address, ignore_health_on_host_removal=True) for name in names)]
+
+        plane = self.start_plane(*resources("one", "two", "three"))
+        program = self.start(plane)
+        self.expect("a")
+        plane.set(resources("one", "two", "three", "four"), "2")
+        plane.wait_for_ack(CLUSTER, "2")
+        lines = [line for line in program.output().splitlines() if "ignore_health_on_host_removal" in line]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("(and 2 more of this field)", lines[0])
+
     def test_retries_soon(self):
         """The first attempts after the loss of a control plane come within a second."""
         plane = self.start_plane(*self.static())

@@ -101,7 +101,7 @@ class HttpFeatures {
       route.retry->max_backoff = milliseconds(50);
     }
     if (has(kHedge)) route.retry->hedge_after = milliseconds(500);
-    if (has(kMirror)) route.mirror = {.to = route.forward == "http1" ? "http2" : "http1"};
+    if (has(kMirror)) route.mirror = {{.to = "http2"}, {.to = "http1"}};
     if (has(kBufferRequests)) route.buffer.emplace().requests.bytes = size_t{64} * 1024;
     if (has(kBufferResponses)) {
       if (!route.buffer) route.buffer.emplace();

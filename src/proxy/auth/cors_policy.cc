@@ -22,7 +22,8 @@ std::string joined(const std::vector<config::FieldName>& names) {
 }  // namespace
 
 CorsPolicy::CorsPolicy(const config::Cors& config)
-    : credentials_(config.credentials),
+    : regexes_(config.origin_regex),
+      credentials_(config.credentials),
       methods_(absl::StrJoin(config.methods, ", ")),
       headers_(joined(config.headers)),
       expose_(joined(config.expose)),
@@ -56,7 +57,7 @@ bool CorsPolicy::allows(std::string_view origin) const {
     const std::string_view label = origin.substr(before.size(), origin.size() - before.size() - after.size());
     if (label.find_first_of("./:@") == std::string_view::npos) return true;
   }
-  return false;
+  return std::any_of(regexes_.begin(), regexes_.end(), [&](const config::Regex& each) { return each.fits(origin); });
 }
 
 bool CorsPolicy::add_origin(ChunkPool& pool, std::string_view origin, Fields& fields) const {

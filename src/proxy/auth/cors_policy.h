@@ -34,6 +34,7 @@ class CorsPolicy {
 
   std::vector<std::string> exact_;
   std::vector<std::string> before_label_, after_label_;  // The parts around the star of each wildcard origin.
+  std::vector<config::Regex> regexes_;
   bool any_origin_ = false;
   bool credentials_;
   // Field values; empty if the field is not sent.

@@ -31,6 +31,7 @@ std::vector<std::string> reserved_headers(const config::Http& http) {
   add_changes(http.request_headers);
   for (const config::HttpRoute& route : http.routes) {
     add_changes(route.request_headers);
+    for (const config::SplitTarget& part : route.split) add_changes(part.request_headers);
     if (route.forward_auth) {
       for (const config::FieldName& name : route.forward_auth->response_headers) {
         if (!is_credential(name.text())) names.insert(name.text());
@@ -51,6 +52,7 @@ std::vector<std::string> reserved_trailers(const config::Http& http) {
   add_changes(http.request_headers);
   for (const config::HttpRoute& route : http.routes) {
     add_changes(route.request_headers);
+    for (const config::SplitTarget& part : route.split) add_changes(part.request_headers);
     if (route.auth && route.auth->jwt) names.insert(route.auth->jwt->header.text());
     if (!route.forward_auth) continue;
     for (const config::FieldName& name : route.forward_auth->response_headers) names.insert(name.text());

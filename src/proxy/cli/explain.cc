@@ -321,9 +321,12 @@ class Explainer {
     lines_.add("", absl::StrCat("host: ", authority));
     const Origin origin{peer_, identity_.client, scheme(), head_.authority(), listener_.name};
     const auto facts_of = [this] { return facts(); };
-    const bool room = add_origin(pool_, http_, origin, via_of(http_, false), refused_, head_) &&
-                      change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
-                      change_fields(pool_, route.request_headers, facts_of, head_.fields);
+    const auto share = std::ranges::find(route.split, upstream.name, &config::SplitTarget::forward);
+    const bool room =
+        add_origin(pool_, http_, origin, via_of(http_, false), refused_, head_) &&
+        change_fields(pool_, http_.request_headers, facts_of, head_.fields) &&
+        change_fields(pool_, route.request_headers, facts_of, head_.fields) &&
+        (share == route.split.end() || change_fields(pool_, share->request_headers, facts_of, head_.fields));
     for (const Fields::Field field : head_.fields) lines_.add("", absl::StrCat(field.name, ": ", field.value));
     if (!room) lines_.add("response", "400, because this is longer than a head can be");
   }

@@ -231,8 +231,10 @@ void add_retry(const config::Retry& retry, std::string_view method, Lines& lines
   const auto word = [](std::string* out, config::RetryOn on) {
     out->append(config::Scalar<config::RetryOn>::print(on));
   };
+  const std::string statuses = absl::StrJoin(retry.retriable_status_codes, ", ");
   lines.add("retry", absl::StrCat(retry.attempts, " attempts in all, for ",
-                                  retry.on.empty() ? "connect_failure, refused" : absl::StrJoin(retry.on, ", ", word)));
+                                  retry.on.empty() ? "connect_failure, refused" : absl::StrJoin(retry.on, ", ", word),
+                                  statuses.empty() ? "" : ", ", statuses));
   if (retry.hedge_after.count() == 0) return;
   lines.add("hedge", is_idempotent(method)
                          ? absl::StrCat("another endpoint after ", config::print_duration(retry.hedge_after),
@@ -334,7 +336,8 @@ void add_forward_words(const config::Config& config, const config::Http& http, c
   }
   if (route.buffer) add_buffer(config, *route.buffer, lines);
   if (route.retry) add_retry(*route.retry, facts.method, lines);
-  if (route.mirror) lines.add("mirror", absl::StrCat(route.mirror->percent, " % to ", route.mirror->to));
+  for (const config::Mirror& mirror : route.mirror)
+    lines.add("mirror", absl::StrCat(mirror.percent, " % to ", mirror.to));
 }
 
 // ---- Compression ----

@@ -218,6 +218,42 @@ void map_transport(const Message& owner, const MappingState& state, MappedUpstre
   }
 }
 
+bool is_chosen(const Message& match, const Node* criteria) {
+  const Node* const wanted = match.find("match");
+  if (wanted == nullptr || wanted->kind != Node::Kind::kMap) return true;
+  for (size_t i = 0; i < wanted->keys.size(); ++i) {
+    const bool is_map = criteria != nullptr && criteria->kind == Node::Kind::kMap;
+    const Node* const found = is_map ? criteria->find(wanted->keys[i].text) : nullptr;
+    if (found == nullptr || !same_value(*found, wanted->items[i])) return false;
+  }
+  return true;
+}
+
+// The transport socket is that of the first match that an endpoint's metadata fit, else the cluster's.
+void map_transport_choice(const Message& cluster, const MappingState& state, MappedUpstream& upstream) {
+  const std::vector<Message> matches = cluster.subs("transport_socket_matches");
+  std::vector<size_t> chosen;
+  for (const Node* const criteria : upstream.socket_criteria) {
+    const auto found =
+        std::find_if(matches.begin(), matches.end(), [&](const Message& each) { return is_chosen(each, criteria); });
+    const auto index = static_cast<size_t>(found - matches.begin());
+    if (std::find(chosen.begin(), chosen.end(), index) == chosen.end()) chosen.push_back(index);
+  }
+  const auto owner_at = [&](size_t index) { return index == matches.size() ? cluster : matches[index]; };
+  const Node before = upstream.out;
+  map_transport(chosen.empty() ? cluster : owner_at(chosen.front()), state, upstream);
+  for (size_t i = 1; i < chosen.size(); ++i) {
+    MappedUpstream other = upstream;
+    other.out = before;
+    map_transport(owner_at(chosen[i]), state, other);
+    if (other.is_usable == upstream.is_usable && same_value(other.out, upstream.out)) continue;
+    cluster.refuse("transport_socket_matches",
+                   "an upstream has one `tls` for all endpoints: requests for this cluster get 503");
+    upstream.is_usable = false;
+    return;
+  }
+}
+
 // ---- Endpoints ----
 
 std::string_view family_name(const std::string& family) {
@@ -292,7 +328,7 @@ void map_cluster(const Node& node, MappingState& state, NameTable& names) {
   }
   if (const Message outliers = cluster.sub("outlier_detection")) map_outliers(outliers, upstream.out);
   map_limits(cluster, upstream);
-  map_transport(cluster, state, upstream);
+  map_transport_choice(cluster, state, upstream);
   if (const Message keepalive = cluster.sub("upstream_connection_options").sub("tcp_keepalive")) {
     Node& out = put(upstream.out, "keepalive", map_node());
     if (const auto idle = keepalive.number("keepalive_time"))

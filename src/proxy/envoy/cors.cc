@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "proxy/config/model/regex.h"
 #include "proxy/envoy/http_filters.h"
 #include "proxy/envoy/values.h"
 
@@ -33,14 +34,17 @@ bool takes_every_origin(const Message& origin) {
 Node cors_node(const Message& policy) {
   Node out = map_node();
   if (const auto share = percent_of(policy, "filter_enabled"); share && *share == 0) return out;
-  std::vector<std::string> origins;
+  std::vector<std::string> origins, regexes;
   for (const Message& origin : policy.subs("allow_origin_string_match")) {
     if (takes_every_origin(origin)) {
       origins.emplace_back("*");
     } else if (origin.has("exact")) {
       origins.push_back(origin.text("exact"));
+    } else if (const Message regex = origin.sub("safe_regex");
+               regex && config::Regex::parse(regex.text("regex")).ok()) {
+      regexes.push_back(regex.text("regex"));
     } else {
-      origin.refuse("", "an origin is exact, or `*`");
+      origin.refuse("", "an origin is exact, a regular expression, or `*`");
     }
   }
   const bool credentials = policy.flag("allow_credentials");
@@ -50,8 +54,9 @@ Node cors_node(const Message& policy) {
                   "with `*` every page could send requests in the name of your users: list the origins");
     return out;
   }
-  if (origins.empty()) return out;
+  if (origins.empty() && regexes.empty()) return out;
   put_words(out, "origins", origins);
+  put_words(out, "origin_regex", regexes);
   put_words(out, "methods", words_of(absl::AsciiStrToUpper(policy.text("allow_methods"))));
   put_words(out, "headers", words_of(policy.text("allow_headers")));
   put_words(out, "expose", words_of(policy.text("expose_headers")));

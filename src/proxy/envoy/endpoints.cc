@@ -26,7 +26,18 @@ struct MappedEndpoint {
   std::string host_name;
   uint64_t weight = 1;
   uint64_t priority = 0;
+  const Node* socket_criteria = nullptr;
 };
+
+// The metadata that choose a transport socket, or null.
+const Node* socket_criteria_of(const Message& entry) {
+  const Node* node = entry.find("metadata");
+  for (const std::string_view key : {"filter_metadata", "envoy.transport_socket_match"}) {
+    if (node == nullptr || node->kind != Node::Kind::kMap) return nullptr;
+    node = node->find(key);
+  }
+  return node;
+}
 
 bool is_out_of_use(const std::string& health) {
   return health == "UNHEALTHY" || health == "DRAINING" || health == "TIMEOUT";
@@ -38,7 +49,8 @@ void add_endpoint(const Message& entry, uint64_t priority, bool by_name, std::ve
     return;
   }
   const Message endpoint = entry.sub("endpoint");
-  MappedEndpoint made{.address = address_text(endpoint, "address"), .priority = priority};
+  MappedEndpoint made{
+      .address = address_text(endpoint, "address"), .priority = priority, .socket_criteria = socket_criteria_of(entry)};
   if (made.address.empty()) return;
   if (!config::Address::parse(made.address).ok()) {
     if (!by_name) {
@@ -125,7 +137,10 @@ void map_endpoints(const Message& assignment, bool by_name, bool by_locality, Ma
   scale_weights(all);
   if (!all.empty()) drop_equal_weights(all);
   Node endpoints = list_node();
-  for (const MappedEndpoint& each : all) endpoints.items.push_back(endpoint_node(each));
+  for (const MappedEndpoint& each : all) {
+    endpoints.items.push_back(endpoint_node(each));
+    upstream.socket_criteria.push_back(each.socket_criteria);
+  }
   upstream.endpoints = all.size();
   upstream.is_usable = !all.empty();
   if (all.size() == 1) upstream.host_name = all.front().host_name;

@@ -28,7 +28,8 @@ struct Finding {
   std::string path;  ///< Of the field, from the resource on: `filter_chains[0].filters[1]`; empty: the resource.
   std::string message;
   Severity severity = Severity::kRefused;
-  config::Mark mark;  ///< Where it is written; line 0: not in a file.
+  config::Mark mark;    ///< Where it is written; line 0: not in a file.
+  bool of_all = false;  ///< Whether it is the same for all resources with this field.
 
   /// `KIND NAME: PATH: SEVERITY: MESSAGE`
   std::string text() const;

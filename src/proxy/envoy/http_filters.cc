@@ -89,6 +89,10 @@ void HttpFilters::read(const Message& entry) {
     read_service(filter);
   } else if (type.ends_with(".LocalRateLimit")) {
     local_limit_ = filter;
+  } else if (type.ends_with(".GrpcWeb")) {
+    entry.ignore("typed_config", "requests of gRPC-Web are passed on as they are: an upstream has to understand them");
+  } else if (type.ends_with(".grpc_stats.v3.FilterConfig")) {
+    entry.ignore("typed_config", "the access log has the status of each call");
   } else if (!type.ends_with(".Router") && !read_guard(filter)) {
     lock(entry, absl::StrCat(config::in_quotes(type), " cannot be mapped"));
   }

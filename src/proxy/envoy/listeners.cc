@@ -213,8 +213,11 @@ class ListenerMapper {
       routes.items.push_back(std::move(route));
       if (all) break;
     }
-    if (!plain && routes.items.empty()) return refuse("filter_chains", "no cluster can be used");
-    if (plain && tcp.keys.empty()) return refuse("filter_chains", "the cluster cannot be used");
+    if (plain ? tcp.keys.empty() : routes.items.empty()) {
+      listener_.report("filter_chains", "no cluster can be used: the listener is left out",
+                       state_.resources.severity_of_missing());
+      return false;
+    }
     if (!plain) put(tcp, "routes", std::move(routes));
     put_duration(tcp, "idle_timeout", first.proxy, "idle_timeout");
     put_duration(tcp, "max_duration", first.proxy, "max_downstream_connection_duration");
@@ -232,8 +235,10 @@ class ListenerMapper {
     const std::string cluster = proxy.text("cluster");
     MappedUpstream* const upstream = state_.find_upstream(cluster);
     if (upstream == nullptr || !upstream->is_usable) {
-      proxy.refuse("cluster", absl::StrCat("there is no cluster ", config::in_quotes(cluster),
-                                           " with endpoints: its connections are closed"));
+      proxy.report("cluster",
+                   absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints",
+                                state_.resources.may_follow ? " yet" : "", ": its connections are closed"),
+                   state_.resources.severity_of_missing());
       return "";
     }
     if (const auto attempts = proxy.number("max_connect_attempts")) {

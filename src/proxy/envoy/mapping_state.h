@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proxy/config/load/yaml.h"
 #include "proxy/envoy/finding.h"
@@ -20,6 +21,8 @@ struct MappedUpstream {
   config::Node out = map_node();
   std::string host_name;  ///< The name of its only endpoint; empty if it has no name, or several.
   size_t endpoints = 0;
+  /// By endpoint: what its metadata say about the choice among the transport sockets of the cluster, or null.
+  std::vector<const config::Node*> socket_criteria;
   bool is_usable = false;  ///< Whether it has endpoints.
   bool is_hashed = false;  ///< Whether it is balanced by a hash.
   bool is_for_http = false;

@@ -94,8 +94,8 @@ void Message::check_field(const Node& key, const Node& value) const {
   }
   if (field->support == Support::kYes || is_default_value(value)) return;
   const bool refused = field->support == Support::kRefused;
-  report(name, or_fallback(field->note, refused ? "Sluice has no counterpart" : "it has no effect here"),
-         refused ? Severity::kRefused : Severity::kIgnored);
+  add_finding(name, or_fallback(field->note, refused ? "Sluice has no counterpart" : "it has no effect here"),
+              refused ? Severity::kRefused : Severity::kIgnored, true);
 }
 
 std::string Message::path_of(std::string_view field) const {
@@ -103,6 +103,10 @@ std::string Message::path_of(std::string_view field) const {
 }
 
 void Message::report(std::string_view field, std::string_view message, Severity severity) const {
+  add_finding(field, message, severity, false);
+}
+
+void Message::add_finding(std::string_view field, std::string_view message, Severity severity, bool of_all) const {
   if (subject_ == nullptr) return;
   const Node* const value = node_ != nullptr && node_->kind == Node::Kind::kMap ? find_member(*node_, field) : nullptr;
   subject_->findings.add({.kind = subject_->kind,
@@ -112,7 +116,8 @@ void Message::report(std::string_view field, std::string_view message, Severity 
                           .severity = severity,
                           .mark = value != nullptr   ? value->mark
                                   : node_ != nullptr ? node_->mark
-                                                     : config::Mark{}});
+                                                     : config::Mark{},
+                          .of_all = of_all});
 }
 
 const Node* Message::find(std::string_view field) const {

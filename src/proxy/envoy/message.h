@@ -61,6 +61,7 @@ class Message {
 
  private:
   void check_field(const config::Node& key, const config::Node& value) const;
+  void add_finding(std::string_view field, std::string_view message, Severity severity, bool of_all) const;
   Message any_of(const config::Node& node, std::string path) const;
 
   const config::Node* node_ = nullptr;

@@ -36,20 +36,17 @@ bool add_reasons(std::string_view word, std::vector<std::string>& on) {
   return false;
 }
 
-// Sluice has classes of statuses only.
-void add_statuses(const Message& policy, std::vector<std::string>& on) {
-  for (const std::string& status : policy.texts("retriable_status_codes")) {
-    if (status == "502" || status == "503" || status == "504") {
-      add_reason("gateway_error", on);
-    } else if (status.size() == 3 && status.starts_with('5')) {
-      add_reason("5xx", on);
+std::vector<std::string> retriable_codes(const Message& policy) {
+  std::vector<std::string> codes;
+  for (const std::string& code : policy.texts("retriable_status_codes")) {
+    if (code.size() == 3 && (code.starts_with('4') || code.starts_with('5'))) {
+      codes.push_back(code);
     } else {
       policy.refuse("retriable_status_codes",
-                    absl::StrCat("there are retries of 5xx only, not of ", config::in_quotes(status)));
-      continue;
+                    absl::StrCat("there are retries of 4xx and 5xx only, not of ", config::in_quotes(code)));
     }
-    policy.ignore("retriable_status_codes", "all statuses of `gateway_error`, or of `5xx`, are retried");
   }
+  return codes;
 }
 
 void put_attempts(const Message& policy, config::Node& out) {
@@ -72,23 +69,24 @@ void put_waits(const Message& policy, config::Node& out) {
 
 config::Node retry_node(const Message& policy) {
   config::Node out = map_node();
-  std::vector<std::string> on;
+  std::vector<std::string> on, codes;
   const std::string reasons = policy.text("retry_on");
   for (const std::string_view each : absl::StrSplit(reasons, ',', absl::SkipWhitespace())) {
     const std::string_view word = absl::StripAsciiWhitespace(each);
     if (word == "retriable-status-codes") {
-      add_statuses(policy, on);
+      codes = retriable_codes(policy);
     } else if (word == "cancelled") {
       policy.ignore("retry_on", "responses with the gRPC status `cancelled` are not retried");
     } else if (!add_reasons(word, on)) {
       policy.refuse("retry_on", absl::StrCat("there is no counterpart of ", config::in_quotes(word)));
     }
   }
-  if (on.empty()) return out;
+  if (on.empty() && codes.empty()) return out;
   const auto try_timeout = policy.duration("per_try_timeout");
   const bool bounded = try_timeout && try_timeout->count() > 0;
   if (bounded) add_reason("timeout", on);
-  put(out, "on", list_node(on));
+  if (!on.empty()) put(out, "on", list_node(on));
+  put_words(out, "retriable_status_codes", codes);
   put_attempts(policy, out);
   if (bounded) put(out, "try_timeout", duration_text(*try_timeout));
   put_waits(policy, out);

@@ -84,11 +84,22 @@ class RouteMapper {
       Node item = map_node();
       put(item, "forward", upstream->name);
       put(item, "weight", absl::StrCat(weight));
+      for (const std::string_view type : {"request", "response"}) {
+        Node changes = list_node();
+        add_header_changes(part, type, changes);
+        if (!changes.items.empty()) put(item, absl::StrCat(type, "_headers"), std::move(changes));
+      }
       weights += weight;
       split.items.push_back(std::move(item));
     }
-    if (weights > 0) put(made_.out, "split", std::move(split));
-    return weights > 0;
+    if (weights == 0) return false;
+    if (split.items.size() > 1) {
+      put(made_.out, "split", std::move(split));
+      return true;
+    }
+    only_share_ = std::move(split.items.front());
+    put(made_.out, "forward", only_share_.find("forward")->text);
+    return true;
   }
 
   bool map_forward(const Message& action) {
@@ -163,11 +174,8 @@ class RouteMapper {
     std::vector<Message> policies = action.subs("request_mirror_policies");
     if (policies.empty()) policies = around_.virtual_host.subs("request_mirror_policies");
     if (policies.empty()) policies = around_.configuration.subs("request_mirror_policies");
+    Node mirrors = list_node();
     for (const Message& policy : policies) {
-      if (made_.out.find("mirror") != nullptr) {
-        policy.refuse("", "there is one mirror: the first is used");
-        continue;
-      }
       const MappedUpstream* const upstream = find(policy, "cluster", policy.text("cluster"));
       if (upstream == nullptr) continue;
       Node mirror = map_node();
@@ -175,7 +183,12 @@ class RouteMapper {
       const double share = percent_of(policy, "runtime_fraction").value_or(100);
       if (std::round(share) != share) policy.ignore("runtime_fraction", "it is rounded to whole percents");
       if (share < 100) put(mirror, "percent", absl::StrCat(static_cast<int>(std::lround(share))));
-      put(made_.out, "mirror", std::move(mirror));
+      mirrors.items.push_back(std::move(mirror));
+    }
+    if (mirrors.items.size() == 1) {
+      put(made_.out, "mirror", std::move(mirrors.items.front()));
+    } else if (!mirrors.items.empty()) {
+      put(made_.out, "mirror", std::move(mirrors));
     }
   }
 
@@ -309,6 +322,10 @@ class RouteMapper {
       add_header_changes(*level, "request", request);
       add_header_changes(*level, "response", response);
     }
+    if (const Node* const more = only_share_.find("request_headers"))
+      request.items.insert(request.items.end(), more->items.begin(), more->items.end());
+    if (const Node* const more = only_share_.find("response_headers"))
+      response.items.insert(response.items.end(), more->items.begin(), more->items.end());
     if (const Node* const respond = made_.out.find("respond"); respond != nullptr && respond->find("body") != nullptr) {
       const std::string type = take_content_type(response);
       if (!type.empty()) put(map_at(made_.out, "respond"), "content_type", type);
@@ -321,6 +338,7 @@ class RouteMapper {
   const RouteSurroundings& around_;
   MappingState& state_;
   MappedRoute made_;
+  Node only_share_ = map_node();  // Of weighted clusters of which one can be used: it is no `split`.
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ constexpr FieldRule kOfConfigClusterCluster[] = {
     {"round_robin_lb_config", kIgnored},
     {"common_lb_config", kYes, "", "envoy.config.cluster.v3.Cluster.CommonLbConfig"},
     {"transport_socket", kYes, "TLS, PROXY protocol", "envoy.config.core.v3.TransportSocket"},
-    {"transport_socket_matches", kRefused},
+    {"transport_socket_matches", kYes, "the same for all endpoints",
+     "envoy.config.cluster.v3.Cluster.TransportSocketMatch"},
     {"transport_socket_matcher", kRefused},
     {"metadata", kYes},
     {"protocol_selection", kRefused, "the protocol is the cluster's"},
@@ -62,6 +63,12 @@ constexpr FieldRule kOfConfigClusterCluster[] = {
     {"upstream_config", kRefused},
     {"preconnect_policy", kIgnored},
     {"connection_pool_per_downstream_connection", kRefused},
+};
+// envoy.config.cluster.v3.Cluster.TransportSocketMatch
+constexpr FieldRule kOfConfigClusterClusterTransportSocketMatch[] = {
+    {"name", kYes},
+    {"match", kYes, "compared with `envoy.transport_socket_match` in the metadata of endpoints"},
+    {"transport_socket", kYes, "TLS, PROXY protocol", "envoy.config.core.v3.TransportSocket"},
 };
 // envoy.config.cluster.v3.Cluster.CommonLbConfig
 constexpr FieldRule kOfConfigClusterClusterCommonLbConfig[] = {
@@ -273,7 +280,7 @@ constexpr FieldRule kOfExtensionsUpstreamsHttpHttpProtocolOptions[] = {
     {"upstream_http_protocol_options", kRefused},
     {"explicit_http_config", kYes, "", "envoy.extensions.upstreams.http.v3.HttpProtocolOptions.ExplicitHttpConfig"},
     {"use_downstream_protocol_config", kRefused, "HTTP/1.1 is spoken, whatever the client speaks"},
-    {"auto_config", kRefused, "HTTP/1.1 is spoken, unless explicit_http_config says HTTP/2"},
+    {"auto_config", kIgnored, "HTTP/1.1 is spoken, unless explicit_http_config says HTTP/2"},
     {"http_filters", kRefused},
     {"header_validation_config", kIgnored},
     {"outlier_detection", kRefused},
@@ -346,6 +353,7 @@ constexpr FieldRule kOfConfigEndpointEndpoint[] = {
 std::span<const MessageRule> cluster_messages() {
   static const MessageRule messages[] = {
       {"envoy.config.cluster.v3.Cluster", kOfConfigClusterCluster},
+      {"envoy.config.cluster.v3.Cluster.TransportSocketMatch", kOfConfigClusterClusterTransportSocketMatch},
       {"envoy.config.cluster.v3.Cluster.CommonLbConfig", kOfConfigClusterClusterCommonLbConfig},
       {"envoy.config.cluster.v3.Cluster.CustomClusterType", kOfConfigClusterClusterCustomClusterType},
       {"envoy.extensions.clusters.dns.v3.DnsCluster", kOfExtensionsClustersDnsDnsCluster},

@@ -133,7 +133,8 @@ constexpr FieldRule kOfExtensionsFiltersHttpRouterRouter[] = {
 };
 // envoy.extensions.filters.http.cors.v3.CorsPolicy
 constexpr FieldRule kOfExtensionsFiltersHttpCorsCorsPolicy[] = {
-    {"allow_origin_string_match", kYes, "exact; or everything: `*`", "envoy.type.matcher.v3.StringMatcher"},
+    {"allow_origin_string_match", kYes, "exact, `safe_regex`; or everything: `*`",
+     "envoy.type.matcher.v3.StringMatcher"},
     {"allow_methods", kYes},
     {"allow_headers", kYes},
     {"expose_headers", kYes},
@@ -143,6 +144,14 @@ constexpr FieldRule kOfExtensionsFiltersHttpCorsCorsPolicy[] = {
     {"shadow_enabled", kIgnored},
     {"allow_private_network_access", kIgnored},
     {"forward_not_matching_preflights", kIgnored},
+};
+// envoy.extensions.filters.http.grpc_stats.v3.FilterConfig
+constexpr FieldRule kOfExtensionsFiltersHttpGrpcstatsFilterConfig[] = {
+    {"emit_filter_state", kIgnored},
+    {"individual_method_stats_allowlist", kIgnored},
+    {"stats_for_all_methods", kIgnored},
+    {"enable_upstream_stats", kIgnored},
+    {"replace_dots_in_grpc_service_name", kIgnored},
 };
 // envoy.extensions.filters.http.buffer.v3.Buffer
 constexpr FieldRule kOfExtensionsFiltersHttpBufferBuffer[] = {
@@ -482,6 +491,8 @@ std::span<const MessageRule> filter_messages() {
       {"envoy.extensions.filters.http.router.v3.Router", kOfExtensionsFiltersHttpRouterRouter},
       {"envoy.extensions.filters.http.cors.v3.Cors", {}},
       {"envoy.extensions.filters.http.cors.v3.CorsPolicy", kOfExtensionsFiltersHttpCorsCorsPolicy},
+      {"envoy.extensions.filters.http.grpc_stats.v3.FilterConfig", kOfExtensionsFiltersHttpGrpcstatsFilterConfig},
+      {"envoy.extensions.filters.http.grpc_web.v3.GrpcWeb", {}},
       {"envoy.extensions.filters.http.buffer.v3.Buffer", kOfExtensionsFiltersHttpBufferBuffer},
       {"envoy.extensions.filters.http.health_check.v3.HealthCheck", kOfExtensionsFiltersHttpHealthcheckHealthCheck},
       {"envoy.extensions.filters.http.compressor.v3.Compressor", kOfExtensionsFiltersHttpCompressorCompressor},

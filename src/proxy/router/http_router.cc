@@ -58,7 +58,7 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
     }
     if (route.forward_auth) target.authorizer = named(route.forward_auth->to);
     if (route.ext_authz) target.authorizer = named(route.ext_authz->to);
-    if (route.mirror) target.mirror = named(route.mirror->to);
+    for (const config::Mirror& mirror : route.mirror) target.mirrors.push_back(named(mirror.to));
     targets_.push_back(std::move(target));
     const config::HttpMatch* match = route.match ? &*route.match : nullptr;
     if (match == nullptr || match->host.empty()) {
@@ -78,9 +78,10 @@ HttpRouter::HttpRouter(const config::Http& http, const std::vector<config::Upstr
 }
 
 uint32_t HttpTarget::choose(Random& random) const {
-  if (shares.empty()) return upstream;
+  if (shares.empty()) return kNone;
   const uint64_t chosen = random.below(shares.back().up_to);
-  return std::find_if(shares.begin(), shares.end(), [=](const Share& share) { return chosen < share.up_to; })->upstream;
+  const auto found = std::ranges::find_if(shares, [=](const Share& share) { return chosen < share.up_to; });
+  return static_cast<uint32_t>(found - shares.begin());
 }
 
 const HttpTarget* HttpRouter::route(const RequestAttributes& facts) const {

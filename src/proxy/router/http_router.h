@@ -27,14 +27,16 @@ struct HttpTarget {
   uint32_t upstream;  ///< Index of the upstream; kNone: the route splits, responds, or redirects.
   uint32_t index;     ///< Index of the route.
   config::Snapshot<config::HttpRoute> route;
-  std::vector<Share> shares;    ///< If the route splits its requests.
-  uint32_t mirror = kNone;      ///< Index of the upstream that gets copies.
-  uint32_t authorizer = kNone;  ///< Index of the upstream of `forward_auth` or `ext_authz`.
+  std::vector<Share> shares;           ///< If the route splits its requests, as it has them.
+  std::vector<uint32_t> mirrors = {};  ///< Indices of the upstreams that get copies, as the route has them.
+  uint32_t authorizer = kNone;         ///< Index of the upstream of `forward_auth` or `ext_authz`.
 
   /// Whether requests are forwarded to an upstream.
   bool forwards() const { return upstream != kNone || !shares.empty(); }
-  /// Chooses the upstream of one request. Precondition: forwards().
+  /// Chooses the share of one request: an index into `shares`; kNone if there are none.
   uint32_t choose(Random& random) const;
+  /// The upstream of the requests of a share. Precondition: forwards().
+  uint32_t upstream_of(uint32_t share) const { return share == kNone ? upstream : shares[share].upstream; }
 };
 
 /// The routing table of an HTTP listener: finds the first route, in configuration order, whose conditions all hold. A

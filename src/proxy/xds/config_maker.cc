@@ -1,7 +1,11 @@
 #include "proxy/xds/config_maker.h"
 
+#include <cstddef>
 #include <deque>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -54,6 +58,46 @@ std::string with_names(std::string_view message, const Node& tree) {
   }
   return out;
 }
+
+// A field without its resource and the places in lists: `thresholds[].max_retries`.
+std::string field_of(const envoy::Finding& finding) {
+  std::string out = absl::StrCat(finding.kind, ": ");
+  bool in_brackets = false;
+  for (const char c : finding.path) {
+    if (c == ']') in_brackets = false;
+    if (!in_brackets) out += c;
+    if (c == '[') in_brackets = true;
+  }
+  return out;
+}
+
+// Collects warnings. Those of one field, which say the same of each resource, become one with a count.
+class Warnings {
+ public:
+  void add(std::string text) { all_.push_back({std::move(text), 0}); }
+  void add(std::string text, const std::string& field) {
+    const auto [at, is_new] = of_field_.try_emplace(field, all_.size());
+    if (!is_new) {
+      ++all_[at->second].more;
+      return;
+    }
+    all_.push_back({std::move(text), 0});
+  }
+  void write() const {
+    for (const Warning& each : all_) {
+      const std::string more = each.more == 0 ? "" : absl::StrCat(" (and ", each.more, " more of this field)");
+      log_lines(LogLevel::kWarning, absl::StrCat("xds: ", each.text, more));
+    }
+  }
+
+ private:
+  struct Warning {
+    std::string text;
+    size_t more;
+  };
+  std::vector<Warning> all_;
+  std::map<std::string, size_t> of_field_;
+};
 
 }  // namespace
 
@@ -119,17 +163,24 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
 // A response is rejected only for findings that the accepted resources do not have already.
 absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
   std::vector<std::string> reasons;
+  Warnings warnings;
   next_known_.clear();
+  next_known_fields_ = known_fields_;
   for (const envoy::Finding& finding : findings.list()) {
     std::string text = finding.text();
     const bool is_new = !known_.contains(text);
     if (finding.severity == envoy::Severity::kRefused && !options_.accepts_unsupported && is_new) {
       if (reasons.size() < kMaxReasons) reasons.push_back(text);
+    } else if (is_new && finding.severity == envoy::Severity::kIgnored && finding.of_all) {
+      const std::string field = field_of(finding);
+      if (!known_fields_.contains(field)) warnings.add(text, field);
+      next_known_fields_.insert(field);
     } else if (is_new) {
-      log_lines(LogLevel::kWarning, absl::StrCat("xds: ", text));
+      warnings.add(text);
     }
     next_known_.insert(std::move(text));
   }
+  warnings.write();
   return reasons.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(reasons, "; "));
 }
 
@@ -137,6 +188,7 @@ void ConfigMaker::commit() {
   files_.keep_named();
   in_use_ = next_;
   known_ = next_known_;
+  known_fields_ = next_known_fields_;
 }
 
 }  // namespace sluice::xds

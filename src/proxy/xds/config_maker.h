@@ -41,9 +41,10 @@ class ConfigMaker {
   const Bootstrap& bootstrap_;
   const Options options_;
   SecretFiles files_;
-  ResourceStore in_use_;                      // Of the configuration that is in effect.
-  ResourceStore next_;                        // Of the last one that was made.
-  std::set<std::string> known_, next_known_;  // Findings that do not reject anything any more.
+  ResourceStore in_use_;                                    // Of the configuration that is in effect.
+  ResourceStore next_;                                      // Of the last one that was made.
+  std::set<std::string> known_, next_known_;                // Findings that do not reject anything any more.
+  std::set<std::string> known_fields_, next_known_fields_;  // Ignored fields that the log has.
 };
 
 }  // namespace sluice::xds

@@ -53,6 +53,21 @@ TEST_F(CorsPolicyTest, Origins) {
   }
 }
 
+TEST_F(CorsPolicyTest, OriginsByRegex) {
+  config_.origin_regex = {config::Regex::parse("https://([a-z]+\\.)+a\\.example").value()};
+  config_.credentials = true;
+  const CorsPolicy policy(config_);
+  for (const std::string_view origin : {"https://x.a.example", "https://x.y.a.example"}) {
+    EXPECT_TRUE(policy.allows(origin)) << origin;
+    EXPECT_NE(response(origin).find(absl::StrCat("access-control-allow-origin: ", origin)), std::string::npos);
+  }
+  for (const std::string_view origin :
+       {"", "https://a.example", "https://x.a.example.other", "see https://x.a.example"}) {
+    EXPECT_FALSE(policy.allows(origin)) << origin;
+  }
+  EXPECT_NE(response("https://other.example").find("vary: Origin"), std::string::npos);
+}
+
 TEST_F(CorsPolicyTest, Preflights) {
   config_.origins = {"https://a.example"};
   config_.methods = {"GET", "PUT"};

@@ -145,6 +145,11 @@ TEST(LoaderAccess, Cors) {
             "f:1:83: listeners[0].http.routes[0].cors.origins[0]: `*` with `credentials: true` would let every page on "
             "the web "
             "ask in the name of your users: list the origins");
+  EXPECT_EQ(cors(R"x(origin_regex: 'https://(.+\.)?a\.example', credentials: true)x"), "");
+  EXPECT_NE(cors("origin_regex: '.*', credentials: true"), "");
+  EXPECT_NE(cors("origin_regex: 'https://.*', credentials: true"), "");
+  EXPECT_EQ(cors("origin_regex: 'https://.*'"), "");
+  EXPECT_NE(cors("methods: [ GET ]"), "");
   for (const std::string_view origin :
        {"a.example", "https://a.example/", "https://A.example", "https://a.example:0", "https://a.example:x",
         "ftp://a.example", "null", "https://", "https://*", "https://a.*.example", "https://u@a.example"}) {

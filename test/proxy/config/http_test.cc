@@ -87,6 +87,29 @@ TEST(LoaderHttp, Forwards) {
   });
 }
 
+TEST(LoaderHttp, Retries) {
+  expect_errors({
+      {with_route("forward: web, retry: { retriable_status_codes: [ 400, 429, 599 ] }"), ""},
+      {with_route("forward: web, retry: { retriable_status_codes: 302 }"),
+       "f:1:113: listeners[0].http.routes[0].retry.retriable_status_codes[0]: expected a status from 400 to 599, got "
+       "302"},
+      {with_route("forward: web, retry: { retriable_status_codes: 600 }"),
+       "f:1:113: listeners[0].http.routes[0].retry.retriable_status_codes[0]: expected a status from 400 to 599, got "
+       "600"},
+  });
+}
+
+TEST(LoaderHttp, Mirrors) {
+  expect_errors({
+      {with_route("forward: web, mirror: { to: web }"), ""},
+      {with_route("forward: web, mirror: [ { to: web }, { to: web, percent: 3 } ]"), ""},
+      {with_route("forward: web, mirror: [ { to: web }, { to: wbe } ]"),
+       "f:1:109: listeners[0].http.routes[0].mirror[1].to: there is no upstream \"wbe\"; did you mean \"web\"?"},
+      {with_route("respond: {}, mirror: { to: web }"),
+       "f:1:87: listeners[0].http.routes[0].mirror: needs `forward`: otherwise no request is forwarded"},
+  });
+}
+
 TEST(LoaderHttp, Hedges) {
   expect_errors({
       {with_route("forward: web, retry: { hedge_after: 100ms }"), ""},
@@ -221,6 +244,8 @@ TEST(LoaderHttp, FieldChanges) {
        "f:1:107: " + at +
            "request_headers[0].name: \"transfer-encoding\" is the proxy's own affair: it belongs to one connection, or "
            "says how long a message is"},
+      {with_route("split: [ { forward: web, request_headers: [ { name: a } ] }, { forward: web } ]"),
+       "f:1:110: " + at + "split[0].request_headers[0]: expected `set: VALUE`, `add: VALUE` or `remove: true`"},
       {with_http("forward: web, response_headers: [ { name: upgrade, set: b } ]"),
        "f:1:96: listeners[0].http.response_headers[0].name: \"upgrade\" is the proxy's own affair: it belongs to one "
        "connection, or says how long a message is"},

@@ -174,6 +174,7 @@ listeners:
                           response_headers: [ x-n ], on_failure: allow }
           cors:
             origins: [ "https://a.example" ]
+            origin_regex: "https://([a-z]+\\.)+b\\.example"
             methods: [ PUT ]
             headers: [ x-g ]
             expose: [ x-h ]
@@ -199,13 +200,15 @@ listeners:
               scheme: Token
               cookie: token
               claims: [ { claim: sub, header: x-user } ]
-        - split: [ { forward: two, weight: 9 }, { forward: three } ]
+        - split:
+            - { forward: two, weight: 9, request_headers: [ { name: x-k, set: l } ], response_headers: [ { name: x-m, remove: true } ] }
+            - { forward: three }
           request_timeout: 30s
           stream_idle_timeout: 31s
           response_timeout: 32s
-          retry: { on: [ 5xx, timeout ], attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s, hedge_after: 1s }
+          retry: { on: [ 5xx, timeout ], retriable_status_codes: 429, attempts: 4, try_timeout: 2s, backoff: 10ms, max_backoff: 1s, hedge_after: 1s }
           buffer: { requests: 4MiB, responses: 5MiB }
-          mirror: { to: two, percent: 5 }
+          mirror: [ { to: two, percent: 5 }, { to: three } ]
           match: { path: { prefix: /split } }
         - { match: { path: { exact: /ready } }, readiness: true }
         - forward: two
@@ -409,18 +412,24 @@ upstreams:
   ASSERT_TRUE(config.listeners[1].http);
   const Http& http = *config.listeners[1].http;
   ASSERT_EQ(http.routes.size(), 8);
-  EXPECT_EQ(http.routes[5].split, (std::vector<SplitTarget>{{"two", 9}, {"three", 1}}));
+  ASSERT_EQ(http.routes[5].split.size(), 2);
+  EXPECT_EQ(http.routes[5].split[0].forward, "two");
+  EXPECT_EQ(http.routes[5].split[0].weight, 9);
+  EXPECT_EQ(http.routes[5].split[0].request_headers.at(0).set.text(), "l");
+  EXPECT_TRUE(http.routes[5].split[0].response_headers.at(0).remove);
+  EXPECT_EQ(http.routes[5].split[1], (SplitTarget{"three", 1}));
   EXPECT_EQ(http.routes[5].request_timeout, std::chrono::seconds(30));
   EXPECT_EQ(http.routes[5].stream_idle_timeout, std::chrono::seconds(31));
   EXPECT_EQ(http.routes[5].response_timeout, std::chrono::seconds(32));
   EXPECT_EQ(http.routes[5].retry, (Retry{.on = {RetryOn::k5xx, RetryOn::kTimeout},
+                                         .retriable_status_codes = {429},
                                          .attempts = 4,
                                          .try_timeout = std::chrono::seconds(2),
                                          .backoff = std::chrono::milliseconds(10),
                                          .max_backoff = std::chrono::seconds(1),
                                          .hedge_after = std::chrono::seconds(1)}));
   EXPECT_EQ(http.routes[5].buffer, (Buffering{.requests = {4 * kMiB}, .responses = {5 * kMiB}}));
-  EXPECT_EQ(http.routes[5].mirror, (Mirror{.to = "two", .percent = 5}));
+  EXPECT_EQ(http.routes[5].mirror, (std::vector<Mirror>{{.to = "two", .percent = 5}, {.to = "three"}}));
   EXPECT_EQ(http.routes[0], (HttpRoute{.match = HttpMatch{.host = {*HostPattern::parse("a.example.com"),
                                                                    *HostPattern::parse("*.b.example.com")},
                                                           .path = PathMatch{.exact = "", .prefix = "/v1/"},
@@ -498,6 +507,7 @@ upstreams:
   EXPECT_EQ(http.request_bandwidth, std::vector<std::string>{"pipe"});
   EXPECT_EQ(http.routes[3].auth, (Auth{.basic = BasicAuth{.users_file = "users", .realm = "shed"}, .forward = true}));
   EXPECT_EQ(http.routes[3].cors, (Cors{.origins = {"https://a.example"},
+                                       .origin_regex = {*Regex::parse("https://([a-z]+\\.)+b\\.example")},
                                        .methods = {"PUT"},
                                        .headers = {field("x-g")},
                                        .expose = {field("x-h")},

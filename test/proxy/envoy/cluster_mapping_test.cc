@@ -37,6 +37,10 @@ INSTANTIATE_TEST_SUITE_P(
             "Http2ByOptions",
             R"(typed_extension_protocol_options: { x: { "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, explicit_http_config: { http2_protocol_options: {} }, common_http_protocol_options: { idle_timeout: 9s } } })",
             "pool: { idle_timeout: 9s }\n    protocol: http2"},
+        ClusterRule{
+            "ProtocolByAlpn",
+            R"(typed_extension_protocol_options: { x: { "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions, auto_config: { http2_protocol_options: {} } } })",
+            "name: app\n    endpoints:"},
         ClusterRule{"HttpCheck",
                     "health_checks: [ { interval: 1s, timeout: 2s, healthy_threshold: 2, unhealthy_threshold: 3, "
                     "http_health_check: { path: /h, "
@@ -139,6 +143,38 @@ TEST(Clusters, ThatCannotVerifyAreNotUsed) {
   EXPECT_FALSE(mapped.has("10.0.0.1:80"));
 }
 
+// As Envoy Gateway sends BackendTLSPolicy.
+TEST(Clusters, TransportSocketsByMetadata) {
+  const auto endpoint = [](std::string_view address, std::string_view name) {
+    return absl::StrCat("{ endpoint: { address: { socket_address: { address: ", address,
+                        ", port_value: 80 } } }, metadata: { filter_metadata: { envoy.transport_socket_match: { name: ",
+                        name, " } } } }");
+  };
+  const auto match = [](std::string_view name, std::string_view server) {
+    return absl::StrCat(
+        "{ name: ", name, ", match: { name: ", name, " }, transport_socket: { name: t, typed_config: { ",
+        R"("@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: )", server,
+        " } } }");
+  };
+  const auto mapped = [&](std::string_view second_server, std::string_view second) {
+    return map_yaml(with_cluster(
+        absl::StrCat("      transport_socket_matches: [ ", match("x", "a.test"), ", ", match("y", second_server),
+                     " ]\n", "      load_assignment: { cluster_name: app, endpoints: [ { lb_endpoints: [ ",
+                     endpoint("10.0.0.1", "x"), ", ", endpoint("10.0.0.2", second), " ] } ] }\n"),
+        false));
+  };
+  for (const Mapped& same : {mapped("b.test", "x"), mapped("a.test", "y")}) {
+    EXPECT_TRUE(same.has("tls: { verify: false, server_name: a.test }")) << same.text;
+    EXPECT_EQ(same.refused, 0U);
+    EXPECT_EQ(same.error, "");
+  }
+  // Another name, or none for the second endpoint: it would be sent requests without TLS, or with another server's.
+  for (const Mapped& other : {mapped("b.test", "y"), mapped("b.test", "z")}) {
+    EXPECT_TRUE(other.says("transport_socket_matches: refused: an upstream has one `tls`")) << other.text;
+    EXPECT_FALSE(other.has("10.0.0.1:80")) << other.text;
+  }
+}
+
 // ---- Listeners
 
 std::string with_listener(const std::string& listener) {
@@ -174,6 +210,15 @@ TEST(Listeners, RoutesByServerName) {
               mapped.has("- { forward: a }"))
       << mapped.text;
   EXPECT_EQ(mapped.error, "");
+}
+
+// A control plane sends a listener before its cluster. Defect: it was rejected.
+TEST(Listeners, WaitForTheirClusters) {
+  const std::string yaml = with_listener("      filter_chains: [ { " + tcp("none") + " } ]\n");
+  const Mapped waits = map_yaml(yaml, true);
+  EXPECT_EQ(waits.refused, 0U) << waits.findings.front();
+  EXPECT_TRUE(waits.says("no cluster can be used: the listener is left out"));
+  EXPECT_EQ(map_yaml(yaml).refused, 2U);
 }
 
 TEST(Listeners, Tls) {

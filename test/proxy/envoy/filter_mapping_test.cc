@@ -28,6 +28,16 @@ void expect_refuses_all(const Mapped& mapped) {
   EXPECT_EQ(mapped.error, "");
 }
 
+// Envoy Gateway adds them for each GRPCRoute. Defect: they were refused.
+TEST(Filters, OfGrpc) {
+  for (const std::string type : {"grpc_web.v3.GrpcWeb", "grpc_stats.v3.FilterConfig"}) {
+    const Mapped mapped = map_filter(type, type.starts_with("grpc_stats") ? "emit_filter_state: true" : "");
+    EXPECT_EQ(mapped.refused, 0U) << mapped.findings.front();
+    EXPECT_TRUE(mapped.has("forward: app"));
+    EXPECT_FALSE(mapped.has("deny")) << mapped.text;
+  }
+}
+
 struct Option {
   std::string name, manager, expected;
 };

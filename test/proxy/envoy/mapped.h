@@ -30,7 +30,8 @@ struct Mapped {
   }
 };
 
-inline Mapped map_yaml(std::string_view yaml) {
+/// `may_follow`: as of a control plane, which may send more.
+inline Mapped map_yaml(std::string_view yaml, bool may_follow = false) {
   Mapped mapped;
   config::Report report("envoy.yaml");
   config::YamlBudget budget{.depth = 64, .has_variables = false};
@@ -38,6 +39,7 @@ inline Mapped map_yaml(std::string_view yaml) {
   EXPECT_TRUE(config::parse_yaml(yaml, 0, budget, root, report)) << report.status();
   Findings findings;
   ResourceSet resources;
+  resources.may_follow = may_follow;
   EXPECT_TRUE(resources.add_document(root, findings));
   mapped.text = map_resources(resources, findings);
   for (const Finding& each : findings.list()) mapped.findings.push_back(each.text());

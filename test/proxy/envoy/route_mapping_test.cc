@@ -101,6 +101,26 @@ INSTANTIATE_TEST_SUITE_P(
              "runtime_fraction: "
              "{ default_value: { numerator: 10 } } } ] } } ]",
              "mirror: { to: other, percent: 10 }"},
+        Rule{"Mirrors",
+             "[ { match: { prefix: / }, route: { cluster: app, request_mirror_policies: [ { cluster: other }, { "
+             "cluster: "
+             "app } ] } } ]",
+             "mirror: [ { to: other }, { to: app } ]"},
+        Rule{"ChangesOfAWeight",
+             "[ { match: { prefix: / }, route: { weighted_clusters: { clusters: [ { name: app, weight: 9, "
+             "request_headers_to_add: [ { header: { key: a, value: b }, append_action: OVERWRITE_IF_EXISTS_OR_ADD } ], "
+             "response_headers_to_remove: [ c ] } ] } } } ]",
+             "request_headers: [ { name: a, set: b } ]"},
+        Rule{"ChangesOfOneOfTheWeights",
+             "[ { match: { prefix: / }, route: { weighted_clusters: { clusters: [ { name: app, weight: 9, "
+             "request_headers_to_add: [ { header: { key: a, value: b }, append_action: OVERWRITE_IF_EXISTS_OR_ADD } ] "
+             "}, { "
+             "name: other, weight: 1 } ] } } } ]",
+             "- forward: app\n              weight: 9\n              request_headers: [ { name: a, set: b } ]"},
+        Rule{"RetryOfStatuses",
+             "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: 'retriable-status-codes', "
+             "retriable_status_codes: [ 500, 429 ] } } } ]",
+             "retry: { retriable_status_codes: [ 500, 429 ], attempts: 2 }"},
         Rule{"Retry",
              "[ { match: { prefix: / }, route: { cluster: app, retry_policy: { retry_on: 'gateway-error,reset', "
              "num_retries: 2, "

@@ -320,7 +320,7 @@ TEST(HttpRouter, SplitsByWeight) {
   ASSERT_TRUE(target->forwards());
   Random random(1);
   std::vector<int> counts(upstreams.size());
-  for (int i = 0; i < 10'000; ++i) ++counts[target->choose(random)];
+  for (int i = 0; i < 10'000; ++i) ++counts[target->upstream_of(target->choose(random))];
   EXPECT_NEAR(counts[1], 7500, 300);
   EXPECT_NEAR(counts[0], 2500, 300);
   EXPECT_EQ(counts[2], 0);

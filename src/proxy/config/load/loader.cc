@@ -118,7 +118,8 @@ void read_scalar(const Node& node, const std::string& path, T& value, const Rule
 
 template <class T>
 void read_list(const Node& node, const std::string& path, std::vector<T>& list, const Rules& rules, Report& report) {
-  if (node.kind == Node::Kind::kScalar && rules.one_word) {
+  const bool is_item = node.kind == Node::Kind::kScalar || (node.kind == Node::Kind::kMap && !IsScalar<T>);
+  if (is_item && rules.one_word) {
     return read(node, item_path(path, 0), list.emplace_back(), {}, report);
   }
   if (node.kind == Node::Kind::kScalar) {

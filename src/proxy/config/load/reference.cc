@@ -80,7 +80,7 @@ class KeyLister {
       keys_.push_back(std::move(info));
     } else {
       T item;
-      add_map(std::move(info), "list of map", "[].", item);
+      add_map(std::move(info), rules.one_word ? "map, or list of map" : "list of map", "[].", item);
     }
   }
 

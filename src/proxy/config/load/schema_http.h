@@ -10,14 +10,6 @@
 namespace sluice::config {
 
 template <class V>
-void describe(V& v, SplitTarget& t) {
-  v.field("forward", t.forward, "Name of the upstream.", {.required = true});
-  v.field("weight", t.weight, "Its share, relative to the others'; 0 = none.", {.max = 1'000'000});
-}
-
-inline std::string_view instead_of_word(const SplitTarget&) { return "{ forward: UPSTREAM, weight: NUMBER }"; }
-
-template <class V>
 void describe(V& v, Buffering& b) {
   v.field("requests", b.requests,
           "The request is sent to the upstream when it is complete, or when this much of its body has arrived; 0 = "
@@ -40,6 +32,9 @@ void describe(V& v, Retry& r) {
           "and, for idempotent methods, `reset`, `timeout` (see `try_timeout`), `5xx`, `gateway_error` (502, 503, "
           "504); for gRPC `grpc_unavailable`, `grpc_resource_exhausted`.",
           {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ connect_failure, refused ]`"});
+  v.field("retriable_status_codes", r.retriable_status_codes,
+          "Further statuses, from 400 to 599, after which a request with an idempotent method is retried.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("attempts", r.attempts, "Attempts in total, including the first.", {.min = 1, .max = 10});
   v.field("try_timeout", r.try_timeout,
           "For one attempt, from the end of the request to the head of the response; 0 = `response_timeout`.");
@@ -170,7 +165,11 @@ void describe(V& v, Cors& c) {
   v.field("origins", c.origins,
           "Origins whose pages may send requests: `https://a.example`, `https://*.example.com` (the star is exactly "
           "one label), or `*`.",
-          {.required = true, .one_word = true, .min = 1});
+          {.required = true, .unless = "origin_regex", .omit_empty = true, .one_word = true, .min = 1});
+  v.field("origin_regex", c.origin_regex,
+          "Further origins, as regular expressions (RE2) that the whole origin must match: "
+          "`https://([a-z0-9-]+\\.)+example\\.com`.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("methods", c.methods, "Methods that they may use.",
           {.omit_empty = true, .one_word = true, .min = 1, .default_text = "`[ GET, HEAD, POST ]`"});
   v.field("headers", c.headers, "Header fields that requests may have.",
@@ -369,6 +368,18 @@ void describe(V& v, FieldChange& c) {
 inline std::string_view instead_of_word(const FieldChange&) { return "{ name: FIELD, set: VALUE }"; }
 
 template <class V>
+void describe(V& v, SplitTarget& t) {
+  v.field("forward", t.forward, "Name of the upstream.", {.required = true});
+  v.field("weight", t.weight, "Its share, relative to the others'; 0 = none.", {.max = 1'000'000});
+  v.field("request_headers", t.request_headers, "Changes to the requests that it gets, after those of the route.",
+          {.omit_empty = true, .min = 1});
+  v.field("response_headers", t.response_headers, "Changes to the responses to them, after those of the route.",
+          {.omit_empty = true, .min = 1});
+}
+
+inline std::string_view instead_of_word(const SplitTarget&) { return "{ forward: UPSTREAM, weight: NUMBER }"; }
+
+template <class V>
 void describe(V& v, HttpRoute& r) {
   v.field("name", r.name, "In logs; unique among the listener's routes.", {.omit_empty = true});
   v.field("match", r.match, "Conditions. Without it the route matches every remaining request.", {.omit_empty = true});
@@ -414,7 +425,8 @@ void describe(V& v, HttpRoute& r) {
   v.field("retry", r.retry, "When a request is retried.", {.omit_empty = true});
   v.field("buffer", r.buffer, "Buffers bodies for slow clients and upstreams, in memory and in `body_file`.",
           {.omit_empty = true});
-  v.field("mirror", r.mirror, "Another upstream that gets copies of the requests.", {.omit_empty = true});
+  v.field("mirror", r.mirror, "Other upstreams that get copies of the requests: one, or a list.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("compression", r.compression, "Whether responses are compressed, as set by the listener's `compression`.");
   v.field("max_body", r.max_body, "Overrides the listener's `max_body`.", {.omit_empty = true});
   v.field("request_headers", r.request_headers, "Changes to what is forwarded, after those of the listener.",

@@ -287,7 +287,9 @@ class Checker {
       check_grpc_forward(route.ext_authz->to, path + ".ext_authz.to");
       if (route.forward_auth) report_.error(path, "`forward_auth` and `ext_authz` exclude each other");
     }
-    if (route.mirror) check_http_forward(route.mirror->to, path + ".mirror.to");
+    for (size_t i = 0; i < route.mirror.size(); ++i) {
+      check_http_forward(route.mirror[i].to, item_path(path + ".mirror", i) + ".to");
+    }
   }
 
   // A route that is never taken is a mistake: usually a broader route precedes it.

@@ -221,6 +221,11 @@ void check_cors(const Cors& cors, const std::string& path, Report& report) {
                        in_quotes(origin)));
     }
   }
+  for (size_t i = 0; cors.credentials && i < cors.origin_regex.size(); ++i) {
+    if (!cors.origin_regex[i].is_set() || !cors.origin_regex[i].fits("https://a-page-of-nobody.invalid")) continue;
+    report.error(item_path(path + ".origin_regex", i),
+                 "with `credentials: true` this would let every page on the web ask in the name of your users");
+  }
   for (size_t i = 0; i < cors.methods.size(); ++i) {
     const std::string& method = cors.methods[i];
     if (http1::is_token(method) && absl::AsciiStrToUpper(method) == method) continue;

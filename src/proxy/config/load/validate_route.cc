@@ -49,7 +49,7 @@ class RouteChecker {
     if (route_.request_timeout) check_forwards(path + ".request_timeout");
     if (route_.stream_idle_timeout) check_forwards(path + ".stream_idle_timeout");
     if (route_.response_timeout) check_forwards(path + ".response_timeout");
-    if (route_.mirror) check_forwards(path + ".mirror");
+    if (!route_.mirror.empty()) check_forwards(path + ".mirror");
     if (route_.buffer) check_buffer(*route_.buffer, path + ".buffer");
     if (route_.retry) check_retry(*route_.retry, path + ".retry");
     check_field_changes(route_.request_headers, path + ".request_headers", report_);
@@ -145,8 +145,17 @@ class RouteChecker {
   }
 
   void check_split(const std::string& path) {
+    constexpr size_t kMostItems = 1000;
+    if (route_.split.size() > kMostItems) {
+      report_.error(path, absl::StrCat("expected up to ", kMostItems, " items, got ", route_.split.size()));
+    }
     uint64_t weights = 0;
-    for (const SplitTarget& part : route_.split) weights += part.weight;
+    for (size_t i = 0; i < route_.split.size(); ++i) {
+      const SplitTarget& part = route_.split[i];
+      weights += part.weight;
+      check_field_changes(part.request_headers, item_path(path, i) + ".request_headers", report_);
+      check_field_changes(part.response_headers, item_path(path, i) + ".response_headers", report_);
+    }
     if (!route_.split.empty() && weights == 0) report_.error(path, "all weights are 0: no upstream gets the requests");
   }
 
@@ -166,6 +175,12 @@ class RouteChecker {
     if (on_timeout != (retry.try_timeout.count() > 0)) {
       report_.error(path, on_timeout ? "`on: timeout` needs a `try_timeout`"
                                      : "`try_timeout` needs `timeout` in `on`; else write `response_timeout`");
+    }
+    for (size_t i = 0; i < retry.retriable_status_codes.size(); ++i) {
+      const uint32_t status = retry.retriable_status_codes[i];
+      if (status >= 400 && status <= 599) continue;
+      report_.error(item_path(path + ".retriable_status_codes", i),
+                    absl::StrCat("expected a status from 400 to 599, got ", status));
     }
     check_hedge(retry, path + ".hedge_after");
   }

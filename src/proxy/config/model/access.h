@@ -9,6 +9,7 @@
 
 #include "proxy/config/model/field_name.h"
 #include "proxy/config/model/on_failure.h"
+#include "proxy/config/model/regex.h"
 #include "proxy/config/model/units.h"
 
 namespace sluice::config {
@@ -77,6 +78,7 @@ struct ExtAuthz {
 /// Which pages from other origins may use the responses (the Fetch standard's CORS protocol).
 struct Cors {
   std::vector<std::string> origins;  ///< `https://a.example`, `https://*.example.com` (one label), or `*`.
+  std::vector<Regex> origin_regex;   ///< Further origins: each must match the whole origin.
   std::vector<std::string> methods;  ///< Empty: GET, HEAD and POST, which need no permission.
   std::vector<FieldName> headers;    ///< Header fields allowed in requests.
   std::vector<FieldName> expose;     ///< Response header fields that pages may read.

@@ -226,6 +226,16 @@ struct FieldChange {
   bool operator==(const FieldChange&) const = default;
 };
 
+/// An upstream that gets a share of a route's requests.
+struct SplitTarget {
+  std::string forward;  ///< Name of an upstream.
+  uint32_t weight = 1;
+  std::vector<FieldChange> request_headers = {};   ///< Applied to the requests that it gets, after those of the route.
+  std::vector<FieldChange> response_headers = {};  ///< Applied to the responses to them, after those of the route.
+
+  bool operator==(const SplitTarget&) const = default;
+};
+
 /// One entry of the HTTP routing table. The first match wins.
 struct HttpRoute {
   std::optional<HttpMatch> match;  ///< Absent: matches every request.
@@ -250,7 +260,7 @@ struct HttpRoute {
   std::optional<Duration> request_timeout, stream_idle_timeout;  ///< Override those of Http.
   std::optional<Duration> response_timeout;                      ///< Overrides that of Upstream.
   std::optional<Retry> retry;
-  std::optional<Mirror> mirror;
+  std::vector<Mirror> mirror;
   std::optional<Buffering> buffer;
   bool compression = true;                    ///< Has no effect unless Http::compression is set.
   std::optional<Size> max_body;               ///< Overrides Http::max_body.

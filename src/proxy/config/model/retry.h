@@ -1,4 +1,4 @@
-// Retries, hedging, traffic splits and mirrors.
+// Retries, hedging and mirrors.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,14 @@ enum class RetryOn : uint8_t {
   /// A gRPC call that ended with status UNAVAILABLE in a trailers-only response. Any method: gRPC always uses POST.
   kGrpcUnavailable,
   kGrpcResourceExhausted,  ///< As kGrpcUnavailable, for status RESOURCE_EXHAUSTED.
+  kStatusCode,             ///< One of Retry::retriable_status_codes, which stands for this word: `on` cannot have it.
 };
 
 /// Retries and hedging.
 struct Retry {
-  std::vector<RetryOn> on;  ///< Empty: kConnectFailure and kRefused.
-  uint32_t attempts = 2;    ///< In total, including the first.
+  std::vector<RetryOn> on;                       ///< Empty: kConnectFailure and kRefused.
+  std::vector<uint32_t> retriable_status_codes;  ///< Further responses, from 400 to 599. Idempotent methods only.
+  uint32_t attempts = 2;                         ///< In total, including the first.
   /// Bound on one attempt, from the end of the request to the head of the response. 0: only response_timeout applies.
   Duration try_timeout{0};
   /// Upper bound of the random wait before the second attempt; doubled for each further attempt. As in Envoy.
@@ -46,14 +48,6 @@ struct RetryBudget {
   uint32_t min = 100;     ///< Retries always allowed in ten seconds, even if `percent` yields fewer.
 
   bool operator==(const RetryBudget&) const = default;
-};
-
-/// An upstream that gets a share of a route's requests.
-struct SplitTarget {
-  std::string forward;  ///< Name of an upstream.
-  uint32_t weight = 1;
-
-  bool operator==(const SplitTarget&) const = default;
 };
 
 /// An upstream that gets copies of a route's requests. Its responses are dropped.

@@ -188,7 +188,10 @@ ChunkPointer<BodyPacer> Exchange::pace_response(const Bandwidth& limits) { retur
 // Chooses the upstream, and does what every forwarded request is subject to. Returns false if it is not forwarded.
 bool Exchange::begin_forwarding() {
   if (!obey(count_hop(pool(), request_, original_path()))) return false;
-  to_ = listener_.upstreams[target_->choose(http_worker().random())].get();
+  const uint32_t share = target_->choose(http_worker().random());
+  static_assert(uint16_t(HttpTarget::kNone) == kNoShare);
+  share_ = static_cast<uint16_t>(share);
+  to_ = listener_.upstreams[target_->upstream_of(share)].get();
   uint64_t declared_bytes = 0;  // 0 without a Content-Length. The codecs have checked that it is a number.
   if (!absl::SimpleAtoi(request_.fields.value("content-length"), &declared_bytes)) declared_bytes = 0;
   if (is_body_too_large(std::max(declared_bytes, body_.bytes()))) {

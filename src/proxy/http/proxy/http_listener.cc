@@ -21,7 +21,10 @@ namespace {
 bool changes_speak_of_tls(const config::Http& http) {
   return use_tls_variables(http.request_headers) || use_tls_variables(http.response_headers) ||
          std::any_of(http.routes.begin(), http.routes.end(), [](const config::HttpRoute& route) {
-           return use_tls_variables(route.request_headers) || use_tls_variables(route.response_headers);
+           return use_tls_variables(route.request_headers) || use_tls_variables(route.response_headers) ||
+                  std::ranges::any_of(route.split, [](const config::SplitTarget& part) {
+                    return use_tls_variables(part.request_headers) || use_tls_variables(part.response_headers);
+                  });
          });
 }
 

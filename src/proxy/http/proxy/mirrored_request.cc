@@ -31,30 +31,44 @@ bool copy_head(ChunkPool& pool, const Head& from, Head& to) {
 
 }  // namespace
 
-void MirroredRequest::begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end,
-                            MirroredRequest*& place) {
+MirroredRequest* MirroredRequest::begin(HttpWorker& worker, HttpUpstream& to, const Head& request, bool end,
+                                        MirroredRequest*& first) {
   static_assert(sizeof(MirroredRequest) <= ExchangeMemory::kBlockBytes);
-  place = new (worker.exchange_memory().take()) MirroredRequest(worker, to, place);
-  MirroredRequest& copy = *place;
+  auto& copy = *new (worker.exchange_memory().take()) MirroredRequest(worker, to, first);
   to.counters().mirrored.add();
-  if (!copy_head(worker.worker().pool(), request, copy.request_)) return copy.give_up();
+  if (!copy_head(worker.worker().pool(), request, copy.request_)) {
+    copy.give_up();
+    return nullptr;
+  }
   if (end) copy.end_request();
   copy.call();
+  return copy.place_ ? &copy : nullptr;
 }
 
-MirroredRequest::MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredRequest*& place)
+MirroredRequest::MirroredRequest(HttpWorker& worker, HttpUpstream& to, MirroredRequest*& first)
     : worker_(worker),
-      place_(&place),
+      place_(&first),
+      next_(first),
       timer_([](void* self) { static_cast<MirroredRequest*>(self)->give_up(); }, this) {
   to_ = &to;
+  if (next_) next_->place_ = &next_;
+  first = this;
   // The copy has a timeout of its own: past the upstream's response_timeout it is of no use.
   const auto time_ms = config::milliseconds(to.config().response_timeout);
   worker_.worker().timers().arm(timer_, worker_.worker().now_ms() + time_ms);
 }
 
+// What follows it in the list stays reachable from it, for each().
+void MirroredRequest::leave_list() {
+  if (!place_) return;
+  *place_ = next_;
+  if (next_) next_->place_ = place_;
+  place_ = nullptr;
+}
+
 void MirroredRequest::end_request() {
   request_ended_ = true;
-  if (place_) *std::exchange(place_, nullptr) = nullptr;
+  leave_list();
 }
 
 void MirroredRequest::send_body(Buffer&& body, bool end) {
@@ -112,8 +126,7 @@ void MirroredRequest::give_up() {
 
 void MirroredRequest::finish() {
   leave_upstream();
-  if (place_) *place_ = nullptr;
-  place_ = nullptr;
+  leave_list();
   timer_.cancel();
   worker_.end_with_turn(*this);
 }

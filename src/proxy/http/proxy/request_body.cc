@@ -69,25 +69,26 @@ void RequestBody::pass_paced() {
   context_.session()->wake();
 }
 
-// ---- The mirror ----
+// ---- Mirrors ----
 
 void RequestBody::begin_mirror(HttpUpstream& to) {
   const bool body_ends = context_.request_ended() && trailers_.empty();
-  MirroredRequest::begin(context_.http_worker(), to, context_.request(), body_ends && held_.empty(), mirror_);
-  if (mirror_ && !held_.empty()) mirror_->send_body(held_.clone(), body_ends);
-  if (mirror_ && !trailers_.empty()) mirror_->send_trailers(trailers_);
+  MirroredRequest* const made =
+      MirroredRequest::begin(context_.http_worker(), to, context_.request(), body_ends && held_.empty(), mirror_);
+  if (made && mirror_ == made && !held_.empty()) made->send_body(held_.clone(), body_ends);
+  if (made && mirror_ == made && !trailers_.empty()) made->send_trailers(trailers_);
 }
 
 void RequestBody::mirror(Buffer& body, bool end) {
-  if (mirror_) mirror_->send_body(body.clone(), end);
+  MirroredRequest::each(mirror_, [&](MirroredRequest& copy) { copy.send_body(body.clone(), end); });
 }
 
 void RequestBody::mirror(const Fields& trailers) {
-  if (mirror_) mirror_->send_trailers(trailers);
+  MirroredRequest::each(mirror_, [&](MirroredRequest& copy) { copy.send_trailers(trailers); });
 }
 
 void RequestBody::cut_mirror() {
-  if (mirror_) mirror_->cut();
+  MirroredRequest::each(mirror_, [](MirroredRequest& copy) { copy.cut(); });
 }
 
 // ---- To the upstream ----

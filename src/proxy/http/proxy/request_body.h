@@ -20,7 +20,7 @@ class MirroredRequest;
 class RequestContext;
 
 /// The body of a request on its way from the client to the upstream: what waits for a stream, what is kept in case the
-/// request has to be resent, the buffer of a route that buffers requests, and the mirror that gets a copy.
+/// request has to be resent, the buffer of a route that buffers requests, and the mirrors that get copies.
 class RequestBody {
  public:
   explicit RequestBody(RequestContext& context);
@@ -42,11 +42,11 @@ class RequestBody {
   void pass_at_turn(Buffer&& body, bool end);
   void pass_at_turn(Fields&& trailers);
 
-  // The mirror gets a copy of all that arrives.
+  // Each mirror gets a copy of all that arrives.
   void begin_mirror(HttpUpstream& to);
   void mirror(Buffer& body, bool end);
   void mirror(const Fields& trailers);
-  /// Gives the mirror up unless it has the whole request.
+  /// Gives the mirrors up that do not have the whole request.
   void cut_mirror();
   bool mirrored() const { return mirror_ != nullptr; }
 
@@ -118,10 +118,10 @@ class RequestBody {
   static constexpr size_t kMaxKeptBytes = size_t{64} * 1024;
 
   RequestContext& context_;
-  Buffer held_;      // Received before there was a stream.
-  Buffer kept_;      // Sent, but may have to be resent.
-  Fields trailers_;  // To be sent after the body, or resent.
-  MirroredRequest* mirror_ = nullptr;
+  Buffer held_;                        // Received before there was a stream.
+  Buffer kept_;                        // Sent, but may have to be resent.
+  Fields trailers_;                    // To be sent after the body, or resent.
+  MirroredRequest* mirror_ = nullptr;  // The first of those that wait for more of the request.
   ChunkPointer<BodyBuffer> buffer_;
   uint64_t bytes_ = 0;
   bool lost_ : 1 = false;  // An upstream has part of the body, and no copy was kept.

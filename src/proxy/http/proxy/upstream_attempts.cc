@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "net/worker.h"
 #include "proxy/http/proxy/http_services.h"
@@ -22,7 +23,8 @@ constexpr RetryOn kUnseen[] = {RetryOn::kConnectFailure, RetryOn::kRefused};
 // Whether the endpoint may have begun to process the request. For gRPC, the service says whether a call may be retried,
 // and an operator who names a status in `on` speaks for it.
 bool may_be_processed(RetryOn why) {
-  return why == RetryOn::kReset || why == RetryOn::kTimeout || why == RetryOn::k5xx || why == RetryOn::kGatewayError;
+  return why == RetryOn::kReset || why == RetryOn::kTimeout || why == RetryOn::k5xx || why == RetryOn::kGatewayError ||
+         why == RetryOn::kStatusCode;
 }
 
 // As the gRPC documentation's statuscodes.md numbers them.
@@ -33,12 +35,15 @@ constexpr std::string_view kGrpcResourceExhausted = "8", kGrpcUnavailable = "14"
 // ---- Retries ----
 
 bool UpstreamAttempts::is_retried_on(const Policy& policy, RetryOn why) {
+  if (why == RetryOn::kStatusCode) return policy && !policy->retriable_status_codes.empty();
   if (!policy || policy->on.empty()) return std::find(std::begin(kUnseen), std::end(kUnseen), why) != std::end(kUnseen);
   return std::find(policy->on.begin(), policy->on.end(), why) != policy->on.end();
 }
 
 std::optional<RetryOn> UpstreamAttempts::retry_reason(const Policy& policy, const Head& head, bool end, bool grpc) {
   if (!policy) return std::nullopt;
+  const std::vector<uint32_t>& codes = policy->retriable_status_codes;
+  if (std::find(codes.begin(), codes.end(), head.status) != codes.end()) return RetryOn::kStatusCode;
   std::optional<RetryOn> why;
   if (head.status >= 500) {
     const bool is_gateway = head.status >= 502 && head.status <= 504;

@@ -27,7 +27,7 @@ class HttpMirrorTest : public test::HttpRigTest {
     config.body_timeout = config.stuck_timeout = config.header_timeout = 100h;
     config.forward.clear();
     route.forward = "origin";
-    route.mirror = {.to = "trial"};
+    route.mirror = {{.to = "trial"}};
     rig.upstream().response_timeout = copies().response_timeout = 100h;
   }
 
@@ -90,7 +90,7 @@ TEST_P(HttpMirrorTest, ResponsesToCopiesAreDropped) {
 }
 
 TEST_P(HttpMirrorTest, Percent) {
-  route.mirror->percent = 30;
+  route.mirror[0].percent = 30;
   rig.start();
   HttpPeer& client = rig.connect();
   constexpr size_t kRequests = 200;
@@ -106,11 +106,38 @@ TEST_P(HttpMirrorTest, Percent) {
 }
 
 TEST_P(HttpMirrorTest, ZeroPercent) {
-  route.mirror->percent = 0;
+  route.mirror[0].percent = 0;
   rig.start();
   HttpPeer& client = rig.connect();
   for (size_t i = 0; i < 20; ++i) expect_served(client.send_request(), i);
   expect_copies(0, 0);
+}
+
+// One of the copies is abandoned, or complete, before the other.
+TEST_P(HttpMirrorTest, SeveralCopies) {
+  rig.upstreams.push_back({.name = "second", .protocol = rig.upstreams.front().protocol});
+  rig.upstreams.back().response_timeout = 100h;
+  HttpOrigin& second = rig.add_origin_of(2);
+  route.mirror = {{.to = "trial"}, {.to = "second"}, {.to = "trial"}};
+  rig.start();
+  PeerStream& stream = rig.connect().send_request("POST", "/", {}, false);
+  stream.send("first ", false);
+  PeerStream& third = rig.request_at(trial);
+  PeerStream& cut = rig.request_at(second);
+  PeerStream& first = rig.request_at(trial, 1);
+  cut.cancel();
+  if (!upstream_http2()) second.connections[0]->break_off();
+  rig.until([&] { return rig.upstream_counters(2).mirrors_given_up.value() == 1; });
+  stream.send("second", true);
+  for (PeerStream* const copy : {&first, &third}) {
+    rig.wait_over(*copy);
+    EXPECT_EQ(copy->body, "first second");
+    copy->respond(200, "");
+  }
+  expect_served(stream);
+  expect_copies(2, 0);
+  EXPECT_EQ(rig.upstream_counters(2).mirrored.value(), 1u);
+  rig.expect_ended(HttpEnd::kOk);
 }
 
 TEST_P(HttpMirrorTest, TunnelsAreNotCopied) {

@@ -124,6 +124,23 @@ TEST_P(HttpRetryTest, OnlyForConfiguredFailures) {
   expect_no_more();
 }
 
+TEST_P(HttpRetryTest, SingleStatuses) {
+  config::Retry& policy = retry({});
+  policy.retriable_status_codes = {429, 500};
+  policy.attempts = 3;
+  rig.start();
+  PeerStream& stream = rig.connect().send_request();
+  next_request().respond(429, "later");
+  next_request().respond(500, {}, true);
+  next_request().respond(503, "another");
+  rig.expect_response(stream, 503, "another");
+  EXPECT_EQ(rig.http().retries.value(), 2u);
+  PeerStream& post = rig.connect().send_request("POST");
+  next_request().respond(429, "not idempotent");
+  rig.expect_response(post, 429, "not idempotent");
+  expect_no_more();
+}
+
 // A request that may have been processed must not be processed twice.
 TEST_P(HttpRetryTest, NotForNonIdempotentRequests) {
   retry({RetryOn::k5xx, RetryOn::kReset, RetryOn::kTimeout});

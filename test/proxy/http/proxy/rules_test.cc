@@ -60,6 +60,34 @@ class HttpRules : public test::HttpRigTest {
   size_t requests_ = 0;
 };
 
+// ---- Shares ----
+
+TEST_P(HttpRules, SharesHaveChangesOfTheirOwn) {
+  config::HttpRoute& split = route("/split");
+  split.split = {{.forward = "origin", .weight = 0, .request_headers = {set("x-share", "never")}},
+                 {.forward = "origin",
+                  .request_headers = {set("x-share", "second"), set("x-both", "share")},
+                  .response_headers = {set("x-came", "second"), {.name = name("x-gone"), .remove = true}}}};
+  split.request_headers = {set("x-both", "route")};
+  forward("/");
+  rig.start();
+  PeerStream& stream = rig.connect().send_request("GET", "/split");
+  PeerStream& got = next_request();
+  EXPECT_EQ(got.field("x-share"), "second");
+  EXPECT_EQ(got.field("x-both"), "share");
+  got.respond(200, {{"x-gone", "1"}}, false);
+  got.send("fine", true);
+  rig.expect_response(stream, 200, "fine");
+  EXPECT_EQ(stream.field("x-came"), "second");
+  EXPECT_EQ(stream.field("x-gone"), "");
+  PeerStream& other = rig.connect().send_request("GET", "/");
+  PeerStream& plain = next_request();
+  EXPECT_EQ(plain.field("x-share"), "");
+  plain.respond(200, "fine");
+  rig.expect_response(other, 200, "fine");
+  EXPECT_EQ(other.field("x-came"), "");
+}
+
 // ---- Trailers ----
 
 // Defect: fields that no client may send in a head were accepted in trailers; a server that merges trailers into the

@@ -1,4 +1,5 @@
-// The configured changes of header fields: those of the listener, then those of the route.
+// The configured changes of header fields: those of the listener, of the route, and of its share that is chosen.
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -17,13 +18,17 @@ class FieldRulesPhase final : public Phase {
 
   PhaseResult on_request(PhaseContext& exchange) override {
     const bool room = change(exchange, http_->request_headers, exchange.request()) &&
-                      change(exchange, (*route_)->request_headers, exchange.request());
+                      change(exchange, (*route_)->request_headers, exchange.request()) &&
+                      (exchange.share() == PhaseContext::kNoShare ||
+                       change(exchange, (*route_)->split[exchange.share()].request_headers, exchange.request()));
     return room ? PhaseResult::go_on() : PhaseResult::fail(HttpEnd::kBadRequest);
   }
 
   bool on_response(PhaseContext& exchange, Head& head, bool) override {
     return change(exchange, http_->response_headers, head) &&
-           (!route_ || change(exchange, (*route_)->response_headers, head));
+           (!route_ || change(exchange, (*route_)->response_headers, head)) &&
+           (exchange.share() == PhaseContext::kNoShare ||
+            change(exchange, (*route_)->split[exchange.share()].response_headers, head));
   }
 
  private:
@@ -35,13 +40,18 @@ class FieldRulesPhase final : public Phase {
   const std::optional<config::Snapshot<config::HttpRoute>> route_;  // Not set: requests without a route.
 };
 
+bool changes_fields(const config::SplitTarget& part) {
+  return !part.request_headers.empty() || !part.response_headers.empty();
+}
+
 }  // namespace
 
 std::unique_ptr<Phase> make_field_rules(const PhaseSetup& setup) {
   const config::Http& http = *setup.http;
   const config::HttpRoute* const route = setup.route();
   const bool used = !http.request_headers.empty() || !http.response_headers.empty() ||
-                    (route && (!route->request_headers.empty() || !route->response_headers.empty()));
+                    (route && (!route->request_headers.empty() || !route->response_headers.empty() ||
+                               std::any_of(route->split.begin(), route->split.end(), changes_fields)));
   return used ? std::make_unique<FieldRulesPhase>(setup) : nullptr;
 }
 

@@ -1,4 +1,5 @@
 // Copies of requests for another upstream.
+#include <cstddef>
 #include <memory>
 
 #include "proxy/http/proxy/phases/phase.h"
@@ -13,7 +14,9 @@ class MirrorPhase final : public Phase {
   MirrorPhase(const HttpTarget& target, Random& random) : target_(target), random_(random) {}
 
   PhaseResult on_request(PhaseContext& exchange) override {
-    if (!exchange.tunnel() && random_.below(100) < target_.route->mirror->percent) exchange.mirror(target_.mirror);
+    for (size_t i = 0; i < target_.mirrors.size() && !exchange.tunnel(); ++i) {
+      if (random_.below(100) < target_.route->mirror[i].percent) exchange.mirror(target_.mirrors[i]);
+    }
     return PhaseResult::go_on();
   }
 
@@ -25,7 +28,7 @@ class MirrorPhase final : public Phase {
 }  // namespace
 
 std::unique_ptr<Phase> make_mirror(const PhaseSetup& setup) {
-  if (!setup.target || setup.target->mirror == HttpTarget::kNone) return nullptr;
+  if (!setup.target || setup.target->mirrors.empty()) return nullptr;
   return std::make_unique<MirrorPhase>(*setup.target, setup.random);
 }
 

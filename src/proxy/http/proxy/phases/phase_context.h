@@ -79,6 +79,10 @@ class PhaseContext {
   /// Prepares for PhaseResult::wait(). Until resume(), no more of the request's body is read from the client, and the
   /// wait counts for the request's timeout, but not as idle time.
   virtual void hold() = 0;
+  static constexpr uint16_t kNoShare = UINT16_MAX;
+  /// The share of a route that splits its requests, as an index into `split`; kNoShare before it is chosen, and of
+  /// other routes.
+  uint16_t share() const { return share_; }
   /// Sends a copy of the request, body included, to another upstream.
   virtual void mirror(uint32_t upstream) = 0;
   /// Waits until the whole request, or this much of its body, has arrived.
@@ -111,9 +115,10 @@ class PhaseContext {
   Head request_;                             // Cleared when nothing needs it.
   Text original_path_, original_authority_;  // As received, if they were rewritten.
   HttpEnd end_ = HttpEnd::kOk;
-  bool request_ended_ = false;
-  bool tunnel_ = false;  // The client requested a tunnel.
-  bool grpc_ = false;
+  bool request_ended_ : 1 = false;
+  bool tunnel_ : 1 = false;  // The client requested a tunnel.
+  bool grpc_ : 1 = false;
+  uint16_t share_ = kNoShare;  // Of a route that splits its requests, once it is chosen.
 };
 
 }  // namespace sluice

@@ -80,7 +80,7 @@ TEST_F(Phases, ARouteActsInOneWay) {
   http.routes.emplace_back().respond.emplace();
   config::HttpRoute& all = forward();
   all.rewrite.emplace().host = "inner";
-  all.mirror.emplace().to = "origin";
+  all.mirror = {{.to = "origin"}};
   all.buffer.emplace().requests = {1 << 20};
   make();
   EXPECT_EQ(count(0, PhaseStep::kAct), 1u);
