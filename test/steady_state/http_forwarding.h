@@ -75,7 +75,8 @@ class HttpForwarding {
     if (more) more(*config, listen_fds);
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
-    proxy_.emplace(*std::move(config), std::move(listen_fds), Worker::Options{.features = *features});
+    proxy_.emplace(*std::move(config), std::move(listen_fds),
+                   Worker::Options{.features = *features, .decay_ms = kNoDecayMs});
     fd_ = connect_to(address);
     client_ = std::make_unique<Client>(fd_, bodies);
   }

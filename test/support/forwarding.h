@@ -38,7 +38,7 @@ class Forwarding {
     const auto features = probe_features(rings);
     SLUICE_CHECK(features.ok());
     proxy_.emplace(*std::move(config), std::move(listen_fds),
-                   Worker::Options{.features = *features, .pool_source = source});
+                   Worker::Options{.features = *features, .pool_source = source, .decay_ms = kNoDecayMs});
     client_ = connect_to(proxy_address);
   }
   ~Forwarding() {

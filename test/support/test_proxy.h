@@ -50,6 +50,9 @@ inline int connect_to(const sockaddr_in& address) {
   return fd;
 }
 
+/// A pool that keeps unused memory: with the usual period it goes back to the system, and is allocated anew, by time.
+constexpr uint64_t kNoDecayMs = 3'600'000;
+
 class TestProxy {
  public:
   /// Takes `listen_fds`, one for each listener, in the place of their addresses.

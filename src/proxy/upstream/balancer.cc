@@ -127,7 +127,7 @@ std::optional<uint32_t> Balancer::pick_among(size_t index, const Choice& choice,
   if (level.members.size() == 1) return eligible(level.members[0]) ? std::optional(level.members[0]) : std::nullopt;
   switch (upstream_.config().balance) {
     case config::Balance::kRoundRobin:
-      return pick_in_turn(index, choice.now_ms, eligible);
+      return pick_in_turn(index, choice, eligible);
     case config::Balance::kLeastConnections:
       return pick_lightest(level, choice.now_ms, eligible);
     case config::Balance::kLeastRequest:
@@ -154,17 +154,20 @@ bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
   return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
 
-// Endpoints of equal weights simply take turns. Those that are passed over lose theirs.
+// Endpoints of equal weights simply take turns. Those that are passed over lose theirs. Further attempts have turns of
+// their own: otherwise each retry would take the turn of the endpoint behind one that fails, and of two endpoints the
+// one that fails would always come first.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_next(size_t index, Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_next(size_t index, const Choice& choice, Eligible eligible) {
   const std::vector<uint32_t>& members = view_.set().levels()[index].members;
-  if (turns_.size() <= index) turns_.resize(index + 1, first_turn_);
+  std::vector<uint32_t>& turns = choice.tried.count() == 0 && !choice.beside ? turns_ : further_turns_;
+  if (turns.size() <= index) turns.resize(index + 1, first_turn_);
   const auto count = static_cast<size_t>(members.size());
-  const auto begin = static_cast<size_t>(std::ranges::lower_bound(members, turns_[index]) - members.begin());
+  const auto begin = static_cast<size_t>(std::ranges::lower_bound(members, turns[index]) - members.begin());
   for (size_t step = 0; step < count; ++step) {
     const uint32_t i = members[(begin + step) % count];
     if (!eligible(i)) continue;
-    turns_[index] = i + 1;
+    turns[index] = i + 1;
     return i;
   }
   return std::nullopt;
@@ -173,14 +176,14 @@ std::optional<uint32_t> Balancer::pick_next(size_t index, Eligible eligible) {
 // Smooth weighted round robin: each endpoint gains its weight; the one with the highest current weight is chosen and
 // pays the total. This interleaves the choices evenly, and examines all endpoints.
 template <typename Eligible>
-std::optional<uint32_t> Balancer::pick_in_turn(size_t index, uint64_t now_ms, Eligible eligible) {
+std::optional<uint32_t> Balancer::pick_in_turn(size_t index, const Choice& choice, Eligible eligible) {
   const Level& level = view_.set().levels()[index];
-  if (level.equal_weights && upstream_.config().slow_start.count() == 0) return pick_next(index, eligible);
+  if (level.equal_weights && upstream_.config().slow_start.count() == 0) return pick_next(index, choice, eligible);
   std::optional<uint32_t> best;
   int64_t total = 0;
   for (const uint32_t i : level.members) {
     if (!eligible(i)) continue;
-    const int64_t gain = weight(i, now_ms);
+    const int64_t gain = weight(i, choice.now_ms);
     total += gain;
     current_weights_[i] += gain;
     if (!best || current_weights_[i] > current_weights_[*best]) best = i;

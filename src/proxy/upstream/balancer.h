@@ -68,9 +68,9 @@ class Balancer {
   template <typename Eligible>
   std::optional<uint32_t> pick_among(size_t level, const Choice& choice, Eligible eligible);
   template <typename Eligible>
-  std::optional<uint32_t> pick_in_turn(size_t level, uint64_t now_ms, Eligible eligible);
+  std::optional<uint32_t> pick_in_turn(size_t level, const Choice& choice, Eligible eligible);
   template <typename Eligible>
-  std::optional<uint32_t> pick_next(size_t level, Eligible eligible);
+  std::optional<uint32_t> pick_next(size_t level, const Choice& choice, Eligible eligible);
   template <typename Eligible>
   std::optional<uint32_t> pick_lightest(const Level& level, uint64_t now_ms, Eligible eligible);
   template <typename Eligible>
@@ -84,6 +84,7 @@ class Balancer {
 
   UpstreamState& upstream_;
   EndpointView view_;
+  std::vector<uint32_t> further_turns_;    // The same for further attempts.
   std::vector<int64_t> current_weights_;   // By slot, for smooth weighted round robin.
   uint32_t first_turn_ = 0;                // Differs between workers.
   std::vector<uint32_t> turns_;            // By level, for round robin of equal weights: the slot whose turn is next.

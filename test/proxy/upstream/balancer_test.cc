@@ -108,6 +108,21 @@ TEST(BalancerTest, RoundRobinSharesWhatOthersCannotTake) {
   }
 }
 
+// Defect: each retry took a turn, so that of two endpoints the one that fails was always tried first.
+TEST(BalancerTest, RoundRobinGivesRetriesTurnsOfTheirOwn) {
+  Fixture f(Balance::kRoundRobin, {1, 1, 1});
+  TriedEndpoints tried;
+  tried.add(0);
+  std::vector<int> first(3), second(3);
+  for (int i = 0; i < 60; ++i) {
+    const uint32_t picked = f.pick().value();
+    ++first[picked];
+    if (picked == 0) ++second[f.pick(tried).value()];
+  }
+  EXPECT_EQ(first, (std::vector<int>{20, 20, 20}));
+  EXPECT_EQ(second, (std::vector<int>{0, 10, 10}));
+}
+
 // Workers have different seeds: their first connections do not all go to one endpoint.
 TEST(BalancerTest, WorkersStartApart) {
   std::set<uint32_t> first;
