@@ -16,7 +16,7 @@ struct Http2Limits {
   uint32_t connection_window_bytes = 1024 * 1024;  ///< Precondition: at least 65,535, the initial window.
   /// How much the windows of all streams together may grow beyond stream_window_bytes, where they limit the rate of a
   /// body. The rest of the connection's window stays for the other streams.
-  uint32_t window_growth_bytes = 512 * 1024;
+  uint32_t window_growth_bytes = 0;
   uint32_t header_list_bytes = 32 * 1024;  ///< Counted as in RFC 9113 section 6.5.2. Twice that ends the connection.
 
   // Header blocks.

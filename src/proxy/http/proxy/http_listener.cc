@@ -60,9 +60,9 @@ HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener&
   http2.streams = config.http2.max_streams;
   http2.stream_window_bytes = static_cast<uint32_t>(config.http2.stream_window.bytes);
   http2.connection_window_bytes = static_cast<uint32_t>(config.http2.connection_window.bytes);
-  // One window of a stream and half of the rest are left to the others.
-  const uint32_t two_streams = 2 * std::min(http2.stream_window_bytes, http2.connection_window_bytes / 2);
-  http2.window_growth_bytes = (http2.connection_window_bytes - two_streams) / 2;
+  // What a slow endpoint leaves unread is held in memory, so windows grow only where there is room beyond the default.
+  const auto usual = static_cast<uint32_t>(config::Http2().connection_window.bytes);
+  http2.window_growth_bytes = (std::max(http2.connection_window_bytes, usual) - usual) / 2;
   http2.header_list_bytes = static_cast<uint32_t>(config.max_head.bytes);
   http2.header_fields = config.max_fields;
   http2.header_fields_hard = std::max(config.max_fields + 28, config.max_fields * 5 / 4);

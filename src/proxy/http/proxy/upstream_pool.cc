@@ -8,13 +8,6 @@
 
 namespace sluice {
 
-namespace {
-
-// The bodies of all responses on a connection together. It is enough for 400 Mbit/s with round trips of 20 ms.
-constexpr uint32_t kWindowGrowthBytes = 1024 * 1024;
-
-}  // namespace
-
 UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream)
     : services_(services),
       upstream_(std::move(upstream)),
@@ -25,12 +18,11 @@ UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstrea
       endpoints_(upstream_->state->size()) {
   http1_.limits = Http1Limits::of_responses();
   const config::Pool& pool = config().pool;
-  http2_.window_growth_bytes = kWindowGrowthBytes;
   http1_.limits.requests = pool.max_requests == 0 ? UINT32_MAX : pool.max_requests;
   http2_.streams = pool.max_streams;
   // Data that slow clients leave unread must not use up the window that all streams share.
-  http2_.connection_window_bytes = static_cast<uint32_t>(std::clamp<uint64_t>(
-      uint64_t{pool.max_streams} * http2_.stream_window_bytes + http2_.window_growth_bytes, 1024 * 1024, INT32_MAX));
+  http2_.connection_window_bytes = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{pool.max_streams} * http2_.stream_window_bytes, 1024 * 1024, INT32_MAX));
   http2_.header_list_bytes = 64 * 1024;
   http2_.header_fields = 200;
   http2_.header_fields_hard = 256;
@@ -41,8 +33,7 @@ UpstreamPool::UpstreamPool(HttpServices& services, std::shared_ptr<WorkerUpstrea
   http2_.replies_burst = http2_.replies_per_10s = 20'000;
   http2_.resets = http2_.resets_saved = 100'000;
   // Data of canceled streams still arrives, up to one window for each stream, in frames of any size.
-  http2_.frames_on_closed = http2_.stream_window_bytes + http2_.window_growth_bytes;
-  http2_.frames_on_closed_per_stream = http2_.stream_window_bytes;
+  http2_.frames_on_closed = http2_.frames_on_closed_per_stream = http2_.stream_window_bytes;
   http2_.queued_control_frames = std::max(http2_.queued_control_frames, 8 * pool.max_streams);
 }
 
