@@ -7,7 +7,7 @@
 #include "sluice/internal/check.h"
 #include "sluice/tier.h"
 
-// The functions by which AddressSanitizer and ThreadSanitizer are told what they cannot see. The references are weak:
+// The functions that report to AddressSanitizer and ThreadSanitizer what they cannot see. The references are weak:
 // whether the sanitizer is there is decided when the program is linked, not when this library is compiled. So a program
 // under a sanitizer gets its reports with a library that was built without one, too. Only the library's source files
 // include this header; nothing that is compiled with the flags of the library's users depends on a sanitizer.

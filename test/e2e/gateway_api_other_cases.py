@@ -24,7 +24,7 @@ def method(name):
 
 
 def call(backend, name="Echo", host=None, **sends):
-    """A call that must come to a backend; to none: it must fail with the status `unimplemented`."""
+    """A call that must reach the backend. Without a backend it must fail with the status `unimplemented`."""
     return {"grpc": f"/{SERVICE}/{name}", "path": f"/{SERVICE}/{name}", "host": host, "sends": sends, "backend": backend,
             "grpc_status": "0" if backend else UNIMPLEMENTED}
 

@@ -47,7 +47,7 @@ MISSING_IN_ENVOY = {
 class Gateway(HttpTest):
     """One control plane and one data plane for all tests of a class."""
 
-    PLANE, EXPECTED_FAILURES, LONGEST_EDIT = None, {}, None  # In seconds, on a busy machine.
+    PLANE, EXPECTED_FAILURES, LONGEST_EDIT = None, {}, None  # In seconds.
 
     @classmethod
     def setUpClass(cls):
@@ -253,7 +253,7 @@ class Gateway(HttpTest):
 
 
 class Sluice(Gateway):
-    PLANE, EXPECTED_FAILURES, LONGEST_EDIT = support.SluicePlane, MISSING, 5
+    PLANE, EXPECTED_FAILURES, LONGEST_EDIT = support.SluicePlane, MISSING, 1
 
 
 if LONG and os.environ.get("ENVOY"):

@@ -229,7 +229,7 @@ bool is_chosen(const Message& match, const Node* criteria) {
   return true;
 }
 
-// The transport socket is that of the first match that an endpoint's metadata fit, else the cluster's.
+// An endpoint uses the transport socket of the first match that fits its metadata, else the cluster's.
 void map_transport_choice(const Message& cluster, const MappingState& state, MappedUpstream& upstream) {
   const std::vector<Message> matches = cluster.subs("transport_socket_matches");
   std::vector<size_t> chosen;

@@ -338,7 +338,7 @@ class RouteMapper {
   const RouteSurroundings& around_;
   MappingState& state_;
   MappedRoute made_;
-  Node only_share_ = map_node();  // Of weighted clusters of which one can be used: it is no `split`.
+  Node only_share_ = map_node();  // The only usable one of weighted clusters: a `split` needs two.
 };
 
 }  // namespace
