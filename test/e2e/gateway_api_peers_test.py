@@ -94,7 +94,7 @@ class Gateway(HttpTest):
             made.append(backend("h2c", h2c.address, protocols=["h2c"]))
         return made
 
-    def take_over(self, resources, seconds=20):
+    def take_over(self, resources, seconds=8):
         """Sets resources and waits until they are in use: a route for a name of this version says so. Returns why not, or None."""
         cls = type(self)
         cls.version += 1
@@ -196,7 +196,7 @@ class Gateway(HttpTest):
         for case in test["cases"]:
             if case.get("refused"):
                 time.sleep(0.5)  # It would be so before there is a listener, too.
-            deadline = time.monotonic() + 10 * SLOWNESS  # Other listeners and routes may be later than the route that says so.
+            deadline = time.monotonic() + 2 * SLOWNESS  # Other listeners and routes may be later than the route that says so.
             while True:
                 what = self.try_case(case)
                 if not what:
@@ -223,7 +223,7 @@ class Gateway(HttpTest):
     # ---- Changes
 
     def test_changes_under_load(self):
-        """An edit of the file is in use soon, and no request fails."""
+        """An edit of the file is in use in less than a second, and no request fails."""
         self.has_own, times = False, []
         resources = self.base()
         self.assertIsNone(self.take_over([*resources, route(rule(V1), hostnames=["a.test"])]))
