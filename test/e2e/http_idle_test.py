@@ -27,7 +27,7 @@ class IdleHttp2(harness.SluiceTest):
         self.assertEqual(client.get("/").status, 200)
         return client
 
-    @unittest.skipIf(harness.SANITIZER, "the memory of a sanitizer is not checked")
+    @unittest.skipIf(harness.SANITIZER, "a sanitizer's shadow memory")
     def test_memory(self):
         count, most = 2000, 900
         proxy = self.begin()

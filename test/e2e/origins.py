@@ -28,14 +28,29 @@ def family_of(address):
     return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
 
 
+reserved_ports = []  # One socket for each port, open until this process ends.
+
+
+def reserve_port(port):
+    """True if neither this process nor another one that runs tests has the port: the name of a socket is its lock."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0sluice-test-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    reserved_ports.append(name)
+    return True
+
+
 def free_port(host="127.0.0.1"):
-    """A port for programs that cannot choose one. It is below the range of ports for outgoing connections, so that none
-    of those can take it."""
+    """A port for programs that cannot choose one; no other call returns it, also not in another process. It is below the range
+    of ports for outgoing connections, so that none of those can take it."""
     for _ in range(200):
         port = random.randint(15000, 32000)
-        with socket.socket(family_of((host, port))) as probe:
-            with contextlib.suppress(OSError):
-                probe.bind((host, port))
+        with socket.socket(family_of((host, port))) as probe, contextlib.suppress(OSError):
+            probe.bind((host, port))
+            if reserve_port(port):
                 return port
     raise AssertionError("no free port")
 
