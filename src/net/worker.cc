@@ -55,13 +55,19 @@ uint16_t plain_entries(uint16_t entries) {
   return static_cast<uint16_t>(std::min<size_t>(entries * (kIncrementalChunkBytes / kPlainChunkBytes), 32768));
 }
 
+uint64_t read_us(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+// How old the offset between the clocks may become.
+constexpr uint64_t kWallClockUs = 10'000;
+
 }  // namespace
 
-uint64_t monotonic_ms() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
-}
+uint64_t monotonic_us() { return read_us(CLOCK_MONOTONIC); }
+uint64_t monotonic_ms() { return monotonic_us() / 1000; }
 
 Worker::Worker(Options options)
     : options_(options),
@@ -71,7 +77,8 @@ Worker::Worker(Options options)
              .source = options.pool_source,
              .common = options.common_budget,
              .kept_bytes = options.kept_bytes}),
-      timers_(options.clock_ms()),
+      now_us_(options.clock_us()),
+      timers_(now_us_ / 1000),
       decay_timer_([](void* self) { static_cast<Worker*>(self)->decay(); }, this),
       settle_timer_([](void*) {}, this),  // The turn that it begins does all.
       last_age_ms_(timers_.now_ms()),
@@ -140,10 +147,12 @@ void Worker::turn(int64_t timeout_ms) {
   }
   set_ring_timer();
   if (!yielding_tasks_.empty()) timeout_ms = 0;
-  if (observe_turn_) observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : options_.clock_ms() - now_ms());
+  if (observe_turn_)
+    observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : (options_.clock_us() - now_us_) / 1000);
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
   pool_.wake_on_remote_free(false);
-  timers_.set_now(options_.clock_ms());
+  now_us_ = options_.clock_us();
+  timers_.set_now(now_us_ / 1000);
   ++batch_;
   ++counters_.batches;
   turn_completions_ =
@@ -158,6 +167,14 @@ void Worker::turn(int64_t timeout_ms) {
   }
   settle_budget();
   current_ = previous;
+}
+
+uint64_t Worker::wall_us() {
+  if (now_us_ >= wall_due_us_) {
+    wall_offset_us_ = read_us(CLOCK_REALTIME) - now_us_;
+    wall_due_us_ = now_us_ + kWallClockUs;
+  }
+  return now_us_ + wall_offset_us_;
 }
 
 void Worker::settle_budget() {
@@ -202,7 +219,7 @@ void Worker::set_ring_timer() {
   if (next_ms < 0) return;
   uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
   // The kernel's timer runs on the real clock even if a test's clock is ahead of it.
-  if (options_.clock_ms != monotonic_ms) due_ms = monotonic_ms() + static_cast<uint64_t>(next_ms);
+  if (options_.clock_us != monotonic_us) due_ms = monotonic_ms() + static_cast<uint64_t>(next_ms);
   if (due_ms >= ring_timer_due_ms_) return;
   ring_timer_due_ms_ = due_ms;
   ring_->set_timer(due_ms);

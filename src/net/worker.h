@@ -22,7 +22,8 @@ namespace sluice {
 class Listener;
 class Worker;
 
-/// Milliseconds of CLOCK_MONOTONIC.
+/// CLOCK_MONOTONIC.
+uint64_t monotonic_us();
 uint64_t monotonic_ms();
 
 /// Work for another worker's loop. The sender must keep it in place until it has run.
@@ -54,7 +55,7 @@ class Worker {
     uint16_t ring_entries = 16;
     size_t zero_copy_bytes = 0;             ///< Minimum size of a zero-copy send in bytes; 0: never.
     uint64_t decay_ms = 250;                ///< Aging period of the pool.
-    uint64_t (*clock_ms)() = monotonic_ms;  ///< The clock for now_ms(); tests supply a manual one.
+    uint64_t (*clock_us)() = monotonic_us;  ///< The clock for now_us(); tests supply a manual one.
   };
   /// Opens a worker with its ring on the calling thread, which must also call run().
   static absl::StatusOr<std::unique_ptr<Worker>> open(Options options);
@@ -74,9 +75,12 @@ class Worker {
   YieldingQueue& yielding_tasks() { return yielding_tasks_; }
   BufferRing& small_group() { return *small_; }
   BufferRing& large_group() { return *large_; }
-  /// Milliseconds of the monotonic clock, read once per turn after the wait: the time of the events that the turn
-  /// handles, however long the worker slept.
+  /// The monotonic clock, read once per turn after the wait: the time of the events that the turn handles, however long
+  /// the worker slept.
+  uint64_t now_us() const { return now_us_; }
   uint64_t now_ms() const { return timers_.now_ms(); }
+  /// now_us() in microseconds since 1970. A change of the system's clock shows within 10 ms.
+  uint64_t wall_us();
   /// Number of turns so far.
   uint32_t batch() const { return batch_; }
 
@@ -197,6 +201,9 @@ class Worker {
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<BufferRing> small_;
   std::unique_ptr<BufferRing> large_;
+  uint64_t now_us_;
+  uint64_t wall_offset_us_ = 0;  // What it takes from now_us_ to the time since 1970; read anew at wall_due_us_.
+  uint64_t wall_due_us_ = 0;
   TimerWheel timers_;
   YieldingQueue yielding_tasks_;
   Timer decay_timer_;

@@ -286,7 +286,7 @@ class Recorder final : public Socket::Owner {
 class Loop {
  public:
   explicit Loop(Worker::Options options = with_features()) {
-    options.clock_ms = TestClock::now_ms;
+    options.clock_us = TestClock::now_us;
     absl::StatusOr<std::unique_ptr<Worker>> opened = Worker::open(options);
     SLUICE_CHECK(opened.ok());
     worker_ = std::move(*opened);

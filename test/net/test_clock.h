@@ -23,11 +23,11 @@ class TestClock {
   /// A wait of at least this long counts as one that took real time.
   static constexpr uint64_t kRealWaitMs = 1;
 
-  /// For Worker::Options::clock_ms.
-  static uint64_t now_ms() {
-    const uint64_t real_ms = monotonic_ms();
-    if (jumps()) jump_to_next_timer(real_ms);
-    return real_ms + ahead_ms_.load();
+  /// For Worker::Options::clock_us.
+  static uint64_t now_us() {
+    const uint64_t real_us = monotonic_us();
+    if (jumps()) jump_to_next_timer(real_us / 1000);
+    return real_us + ahead_ms_.load() * 1000;
   }
   /// Moves the clock forward; from any thread, also while a worker waits.
   static void jump(uint64_t ms) { ahead_ms_.fetch_add(ms); }

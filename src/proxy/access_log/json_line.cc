@@ -114,7 +114,7 @@ size_t format_json_line(const AccessRecord& record, std::span<char> out) {
   if (is_request) {
     members.text<"user">(record.user, LineLimits::kName);
     members.text<"request_id">(record.request_id, LineLimits::kName);
-    members.text<"trace_id">(record.trace_id, LineLimits::kWord);
+    members.text<"trace_id">(record.trace_id, LineLimits::kName);
     members.text<"user_agent">(record.user_agent, LineLimits::kUserAgent);
   }
   line.literal("}\n");

@@ -31,6 +31,11 @@ class ListenerLog {
 
   const config::LogFormat& format() const { return config_.format; }
 
+  /// Whether write() reads the `facts` of a record. They are costly.
+  bool uses_facts() const {
+    return to_.records || !config_.when.empty() || format().kind() == config::LogFormat::Kind::kText;
+  }
+
   /// Queues the record, or its line, if selects() says so. Without room for it, it counts as dropped. Allocates
   /// nothing.
   void write(const AccessRecord& record);

@@ -5,8 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
+
+#include "proxy/common/characters.h"
 
 namespace sluice::http1 {
 
@@ -21,9 +22,12 @@ inline constexpr std::array<bool, 256> kTokenChars = [] {
   return chars;
 }();
 constexpr bool is_token_char(char c) { return kTokenChars[static_cast<uint8_t>(c)]; }
-constexpr bool is_token(std::string_view text) {
+inline bool is_token(std::string_view text) {
+  if (text.empty()) return false;
+  // Nearly all have letters, digits and hyphens only.
+  if (has_none(text, [](Characters c) { return ((c | 0x20) - 'a' > 25) & (c - '0' > 9) & (c != '-'); })) return true;
   // A lambda, because a function pointer would not be inlined.
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return is_token_char(c); });
+  return std::all_of(text.begin(), text.end(), [](char c) { return is_token_char(c); });
 }
 /// Whether all characters are visible ASCII.
 constexpr bool is_visible(std::string_view text) {
@@ -32,18 +36,7 @@ constexpr bool is_visible(std::string_view text) {
 
 /// Whether `text` has no control character except tab: the rule for field values and reason phrases.
 inline bool is_field_text(std::string_view text) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x80 * kOnes;
-  size_t at = 0;
-  for (; at + 8 <= text.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, text.data() + at, sizeof word);
-    // Sets the high bit of each byte that is below 0x20 or equal to 0x7f, and possibly of bytes above such a byte.
-    const uint64_t other = word ^ (0x7f * kOnes);
-    if ((((word - 0x20 * kOnes) & ~word) | ((other - kOnes) & ~other)) & kHighs) break;
-  }
-  text.remove_prefix(at);
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return c == '\t' || (static_cast<uint8_t>(c) >= ' ' && c != '\x7f'); });
+  return has_none(text, [](Characters c) { return ((c < ' ') & (c != '\t')) | (c == 0x7f); });
 }
 
 /// Whether `text` equals `lower`, ignoring the case of ASCII letters. `lower` is in lower case.

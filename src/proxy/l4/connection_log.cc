@@ -6,6 +6,8 @@
 #include <charconv>
 #include <span>
 
+#include "net/worker.h"
+
 namespace sluice {
 
 namespace {
@@ -13,15 +15,9 @@ namespace {
 // Version of the written state. A state of another one is not read: the log begins anew.
 constexpr uint8_t kStateVersion = 1;
 
-uint64_t monotonic_now_us() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
-}
-
 }  // namespace
 
-ConnectionLog::ConnectionLog(ListenerLog& log) : log_(log), started_us_(monotonic_now_us()) {}
+ConnectionLog::ConnectionLog(ListenerLog& log) : log_(log), started_us_(monotonic_us()) {}
 
 void ConnectionLog::note_client(const PeerAddress& address) {
   if (!address.is_set()) return;  // The connection is gone: what was known before is better.
@@ -37,10 +33,10 @@ void ConnectionLog::note_agreement(const Agreement& agreed) {
 
 void ConnectionLog::note_attempt() {
   ++attempts_;
-  if (attempted_us_ == 0) attempted_us_ = monotonic_now_us();
+  if (attempted_us_ == 0) attempted_us_ = monotonic_us();
 }
 
-void ConnectionLog::note_connected() { connect_us_ = std::max<uint64_t>(1, monotonic_now_us() - attempted_us_); }
+void ConnectionLog::note_connected() { connect_us_ = std::max<uint64_t>(1, monotonic_us() - attempted_us_); }
 
 void ConnectionLog::write(std::string_view listener, std::string_view upstream, std::string_view endpoint,
                           std::string_view reason) const {
@@ -48,7 +44,7 @@ void ConnectionLog::write(std::string_view listener, std::string_view upstream, 
   record.kind = AccessRecord::Kind::kConnection;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  record.duration_us = monotonic_now_us() - started_us_;
+  record.duration_us = monotonic_us() - started_us_;
   record.time_ms =
       int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 - static_cast<int64_t>(record.duration_us / 1000);
   std::array<char, ClientIp::kTextBytes> ip;
@@ -77,7 +73,7 @@ void ConnectionLog::write(std::string_view listener, std::string_view upstream, 
 
 void ConnectionLog::write_state(StateWriter& out) const {
   out.u8(kStateVersion);
-  out.u64(monotonic_now_us() - started_us_);
+  out.u64(monotonic_us() - started_us_);
   out.u64(connect_us_);
   out.u64(bytes_in_);
   out.u64(bytes_out_);
@@ -93,7 +89,7 @@ void ConnectionLog::write_state(StateWriter& out) const {
 
 bool ConnectionLog::read_state(StateReader& in) {
   if (in.u8() != kStateVersion) return false;
-  const uint64_t now = monotonic_now_us();
+  const uint64_t now = monotonic_us();
   started_us_ = now - std::min(in.u64(), now);
   connect_us_ = in.u64();
   bytes_in_ = in.u64();

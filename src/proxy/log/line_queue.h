@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "sluice/internal/check.h"
 
@@ -25,7 +26,8 @@ inline constexpr size_t kMaxLogLineBytes = 8192;
 ///     std::span<char> room = queue.begin();                          // On the writer's thread.
 ///     if (!room.empty() && queue.commit(format(room))) wake_the_other_side();
 ///
-///     queue.release(write_some(queue.unread()));                     // On the reader's thread.
+///     const LineQueue::Unread unread = queue.unread();               // On the reader's thread.
+///     if (write_all(unread.parts)) queue.release(unread.bytes, unread.lines);
 class LineQueue {
  public:
   static constexpr size_t kSegmentBytes = size_t{64} << 10, kSegments = 32;
@@ -35,6 +37,11 @@ class LineQueue {
   static constexpr uint64_t kNever = UINT64_MAX;
   /// Pieces of the queue, in order; empty ones are at the end.
   using Parts = std::array<iovec, kSegments>;
+  /// What is committed and not yet released. Each part ends with a complete line.
+  struct Unread {
+    Parts parts{};
+    size_t bytes = 0, lines = 0;
+  };
 
   LineQueue() = default;
   ~LineQueue() {
@@ -56,36 +63,40 @@ class LineQueue {
   [[nodiscard]] bool commit(size_t bytes) {
     SLUICE_DCHECK(bytes > 0 && bytes <= kMaxLogLineBytes && segment(writing_)[used_ + bytes - 1] == '\n');
     used_ += bytes;
-    const uint64_t head = head_.load(std::memory_order_relaxed) + bytes;
+    Position head = head_.load(std::memory_order_relaxed);
+    head.bytes += static_cast<uint32_t>(bytes);
+    ++head.lines;
     head_.store(head, std::memory_order_release);
     // Keeps the compiler from reordering the store and the load; call_at() describes what the processor may still do.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     const uint64_t enough = call_at_.load(std::memory_order_relaxed);
-    if (head - tail_seen_ < enough) return false;
-    tail_seen_ = tail_.load(std::memory_order_acquire);
-    if (head - tail_seen_ < enough) return false;
+    if (head.bytes - tail_seen_ < enough) return false;
+    tail_seen_ = tail_.load(std::memory_order_acquire).bytes;
+    if (head.bytes - tail_seen_ < enough) return false;
     call_at_.store(kNever, std::memory_order_relaxed);
     return true;
   }
 
   // For the reader.
 
-  /// Returns the lines that are committed and not yet released. Each part ends with a complete line.
-  Parts unread() const {
-    Parts parts{};
-    uint64_t rest = head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_relaxed);
-    size_t at = reading_, offset = released_;
+  Unread unread() const {
+    const Position head = head_.load(std::memory_order_acquire), tail = tail_.load(std::memory_order_relaxed);
+    Unread unread{.bytes = head.bytes - tail.bytes, .lines = head.lines - tail.lines};
+    size_t at = reading_, offset = released_, rest = unread.bytes;
     for (size_t i = 0; rest > 0; offset = 0) {
-      const size_t bytes = std::min<uint64_t>(rest, end_of(at) - offset);
-      if (bytes > 0) parts[i++] = {segment(at) + offset, bytes};
+      const size_t bytes = std::min(rest, end_of(at) - offset);
+      if (bytes > 0) unread.parts[i++] = {segment(at) + offset, bytes};
       rest -= bytes;
       if (rest > 0) at = next_[at];
     }
-    return parts;
+    return unread;
   }
-  /// Frees the first `bytes` bytes of the last result of unread().
-  void release(size_t bytes) {
-    tail_.store(tail_.load(std::memory_order_relaxed) + bytes, std::memory_order_release);
+  /// Frees the first `bytes` bytes of the last result of unread(), which are `lines` complete lines.
+  void release(size_t bytes, size_t lines) {
+    Position tail = tail_.load(std::memory_order_relaxed);
+    tail.bytes += static_cast<uint32_t>(bytes);
+    tail.lines += static_cast<uint32_t>(lines);
+    tail_.store(tail, std::memory_order_release);
     for (;;) {
       const size_t end = end_of(reading_), step = std::min(bytes, end - released_);
       released_ += step;
@@ -99,7 +110,9 @@ class LineQueue {
       free_.fetch_or(bit(done), std::memory_order_release);
     }
   }
-  bool empty() const { return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire); }
+  bool empty() const {
+    return tail_.load(std::memory_order_relaxed).bytes == head_.load(std::memory_order_acquire).bytes;
+  }
 
   /// Gives the memory of free segments back to the system: at most one segment stays for an empty queue.
   void trim() {
@@ -118,6 +131,11 @@ class LineQueue {
   void call_at(uint64_t fill) { call_at_.store(fill, std::memory_order_relaxed); }
 
  private:
+  // All bytes and lines so far, modulo 2^32. Both change at once, so that a reader need not count lines.
+  struct Position {
+    uint32_t bytes = 0, lines = 0;
+  };
+  static_assert(std::atomic<Position>::is_always_lock_free && kBytes < UINT32_MAX);
   using Set = uint32_t;
   static_assert(kSegments == sizeof(Set) * 8 && kSegmentBytes >= 4 * kMaxLogLineBytes);
   static constexpr Set bit(size_t i) { return Set{1} << i; }
@@ -146,7 +164,7 @@ class LineQueue {
       if ((free_.fetch_and(~lowest, std::memory_order_acquire) & lowest) != 0) break;  // Else trim() has it.
     }
     const auto taken = static_cast<uint8_t>(std::countr_zero(free));
-    if (head_.load(std::memory_order_relaxed) != 0) {
+    if (std::exchange(used_before_, true)) {
       next_[writing_] = taken;
       ends_[writing_].store(static_cast<uint32_t>(used_), std::memory_order_release);
     }
@@ -158,14 +176,15 @@ class LineQueue {
   static constexpr size_t kCacheLine = 64;
 
   // Written by the writer.
-  alignas(kCacheLine) std::atomic<uint64_t> head_{0};  // All bytes that were ever committed.
-  uint64_t tail_seen_ = 0;
+  alignas(kCacheLine) std::atomic<Position> head_{Position()};  // What was committed.
+  uint32_t tail_seen_ = 0;                                      // Of tail_, bytes.
+  bool used_before_ = false;
   size_t writing_ = 0;                     // The segment.
   size_t used_ = kSegmentBytes;            // Bytes of it. At first there is none.
   char* memory_ = nullptr;                 // The mapping.
   std::array<uint8_t, kSegments> next_{};  // The segment behind each. The reader reads it when ends_ says so.
   // Written by the reader; call_at_ by both sides, rarely.
-  alignas(kCacheLine) std::atomic<uint64_t> tail_{0};  // All bytes that were ever released.
+  alignas(kCacheLine) std::atomic<Position> tail_{Position()};  // What was released.
   std::atomic<uint64_t> call_at_{kNever};
   size_t reading_ = 0;   // The segment. The first that the writer takes is the lowest.
   size_t released_ = 0;  // Bytes of it.

@@ -32,11 +32,6 @@ absl::StatusOr<int> open_target(const std::string& target) {
 }
 
 std::string_view text(const iovec& part) { return {static_cast<const char*>(part.iov_base), part.iov_len}; }
-size_t size(const Parts& parts) {
-  size_t bytes = 0;
-  for (const iovec& part : parts) bytes += part.iov_len;
-  return bytes;
-}
 // The first part that holds something, if one does.
 const iovec* first(const Parts& parts) {
   return std::find_if(parts.begin(), parts.end(), [](const iovec& part) { return part.iov_len > 0; });
@@ -147,9 +142,8 @@ LogFile::Result LogFile::send(LineQueue& queue, Counter& written, Counter& dropp
   clock_gettime(CLOCK_REALTIME, &now);
   const std::string header =
       syslog_header(int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000, LogLevel::kInfo, "access");
-  for (size_t left = size(queue.unread()); left > 0;) {
-    const Parts rest = queue.unread();
-    const std::string_view lines = text(rest[0]);
+  for (size_t left = queue.unread().bytes; left > 0;) {
+    const std::string_view lines = text(queue.unread().parts[0]);
     const std::string_view line = lines.substr(0, lines.find('\n') + 1);
     message_.assign(header).append(line);
     size_t sent = 0;
@@ -160,26 +154,27 @@ LogFile::Result LogFile::send(LineQueue& queue, Counter& written, Counter& dropp
     too_long ? dropped.add() : written.add();
     bytes_ += line.size();
     left -= line.size();
-    queue.release(line.size());
+    queue.release(line.size(), 1);
   }
   return Result::kDone;
 }
 
 LogFile::Result LogFile::write(LineQueue& queue, Counter& written, Counter& dropped) {
   if (syslog_) return send(queue, written, dropped);
-  Parts rest = queue.unread();
+  LineQueue::Unread rest = queue.unread();
   // If a line was partly written, finishes only that line, because other queues may be waiting.
-  size_t left = begun_ > 0 ? begun_ + text(window(rest, begun_, size(rest))[0]).find('\n') + 1 : size(rest);
+  size_t left = begun_ > 0 ? begun_ + text(window(rest.parts, begun_, rest.bytes)[0]).find('\n') + 1 : rest.bytes;
   while (left > 0) {
-    Parts next = window(rest, begun_, left);
+    Parts next = window(rest.parts, begun_, left);
     if (is_stream_) next = piece(next);
     const ssize_t result = write_without_waiting(fd_, is_stream_, next.data(), count(next));
     if (result < 0 && errno == EINTR) continue;
     if (result <= 0) return fail(result < 0 ? errno : EIO);
     bytes_ += static_cast<size_t>(result);
     begun_ += static_cast<size_t>(result);
-    const Lines whole = whole_lines(rest, begun_);
-    queue.release(whole.bytes);
+    // To count lines is to read them, which takes longer than all else here: they are in the worker's cache.
+    const Lines whole = begun_ == rest.bytes ? Lines{rest.lines, rest.bytes} : whole_lines(rest.parts, begun_);
+    queue.release(whole.bytes, whole.count);
     written.add(whole.count);
     begun_ -= whole.bytes;
     left -= whole.bytes;
@@ -189,9 +184,9 @@ LogFile::Result LogFile::write(LineQueue& queue, Counter& written, Counter& drop
 }
 
 size_t LogFile::discard(LineQueue& queue) {
-  const Parts rest = queue.unread();
-  queue.release(size(rest));
-  return whole_lines(rest, size(rest)).count;
+  const LineQueue::Unread rest = queue.unread();
+  queue.release(rest.bytes, rest.lines);
+  return rest.lines;
 }
 
 }  // namespace sluice

@@ -15,7 +15,7 @@ unsigned value_of(char digit) { return static_cast<unsigned>(digit <= '9' ? digi
 }  // namespace
 
 std::optional<TraceParent> TraceParent::parse(std::string_view text) {
-  constexpr size_t kTrace = 3, kParent = kTrace + kTraceIdDigits + 1, kFlags = kParent + kParentIdDigits + 1;
+  constexpr size_t kTrace = kTraceIdAt, kParent = kTrace + kTraceIdDigits + 1, kFlags = kParent + kParentIdDigits + 1;
   if (text.size() < kBytes || text[kTrace - 1] != '-' || text[kParent - 1] != '-' || text[kFlags - 1] != '-') {
     return std::nullopt;
   }

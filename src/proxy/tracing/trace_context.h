@@ -12,6 +12,7 @@ namespace sluice {
 struct TraceParent {
   static constexpr size_t kTraceIdDigits = 32, kParentIdDigits = 16, kFlagDigits = 2;
   static constexpr size_t kBytes = 3 + kTraceIdDigits + 1 + kParentIdDigits + 1 + kFlagDigits;
+  static constexpr size_t kTraceIdAt = 3;  ///< Where the trace ID begins in the text.
   using Text = std::array<char, kBytes>;
 
   /// Returns nothing if the value breaks a rule: an ID of zeros, uppercase digits, version ff. A later version is read

@@ -30,9 +30,9 @@ bool put(LineQueue& queue, const std::string& line) {
   return true;
 }
 
-std::string text_of(const LineQueue::Parts& parts) {
+std::string text_of(const LineQueue::Unread& unread) {
   std::string text;
-  for (const iovec& part : parts) text.append(static_cast<const char*>(part.iov_base), part.iov_len);
+  for (const iovec& part : unread.parts) text.append(static_cast<const char*>(part.iov_base), part.iov_len);
   return text;
 }
 
@@ -43,9 +43,25 @@ TEST(LineQueue, TakesMemoryWithTheFirstLine) {
   ASSERT_TRUE(put(queue, "one\n"));
   EXPECT_FALSE(queue.empty());
   EXPECT_EQ(text_of(queue.unread()), "one\n");
-  queue.release(4);
+  queue.release(4, 1);
   EXPECT_TRUE(queue.empty());
   EXPECT_EQ(text_of(queue.unread()), "");
+}
+
+// Positions have 32 bits: more than 4 GiB pass through.
+TEST(LineQueue, PositionsBeginAnew) {
+  LineQueue queue;
+  const std::string line = numbered(7, 5000);
+  const uint64_t count = (uint64_t{1} << 32) / line.size() + 100;
+  for (uint64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(put(queue, line));
+    const LineQueue::Unread unread = queue.unread();
+    ASSERT_EQ(unread.bytes, line.size());
+    ASSERT_EQ(unread.lines, 1U);
+    queue.release(unread.bytes, unread.lines);
+  }
+  ASSERT_TRUE(put(queue, line));
+  EXPECT_EQ(text_of(queue.unread()), line);
 }
 
 size_t resident_bytes(const void* of) {
@@ -68,17 +84,18 @@ TEST(LineQueue, HoldsMemoryForWhatWaits) {
   const auto resident = [&] { return resident_bytes(memory); };
   for (int i = 0; i < 10'000; ++i) {  // 10 MB, of which little waits at once.
     ASSERT_TRUE(put(queue, line));
-    queue.release(line.size());
+    queue.release(line.size(), 1);
   }
   EXPECT_LE(resident(), 3 * LineQueue::kSegmentBytes);
-  size_t bytes = 0;
-  while (put(queue, line)) bytes += line.size();
+  size_t bytes = 0, lines = 0;
+  for (; put(queue, line); ++lines) bytes += line.size();
   EXPECT_GT(bytes, LineQueue::kBytes - (LineQueue::kSegments + 1) * kMaxLogLineBytes);
   EXPECT_GT(resident(), LineQueue::kBytes * 3 / 4);
   queue.trim();  // Lines that wait stay.
   EXPECT_EQ(text_of(queue.unread()).size(), bytes);
+  EXPECT_EQ(queue.unread().lines, lines);
   EXPECT_GT(resident(), LineQueue::kBytes * 3 / 4);
-  queue.release(bytes);
+  queue.release(bytes, lines);
   queue.trim();
   EXPECT_LE(resident(), LineQueue::kSegmentBytes + 4096);
   for (bytes = 0; put(queue, line);) bytes += line.size();
@@ -93,7 +110,7 @@ TEST(LineQueue, ExactlyFullSegment) {
       const std::string line = numbered(i, kMaxLogLineBytes);
       ASSERT_TRUE(put(queue, line));
       EXPECT_EQ(text_of(queue.unread()), line);
-      queue.release(line.size());
+      queue.release(line.size(), 1);
       EXPECT_EQ(text_of(queue.unread()), "");
     }
   }
@@ -133,23 +150,25 @@ TEST(LineQueue, AgreesWithAQueue) {
         bytes += line.size();
         waiting.push_back(line);
       }
-      const auto parts = queue.unread();
+      const LineQueue::Unread unread = queue.unread();
+      ASSERT_EQ(unread.bytes, bytes);
+      ASSERT_EQ(unread.lines, waiting.size());
       if (step % 4 == 0) {
         std::string expected;
         for (const std::string& line : waiting) expected += line;
-        ASSERT_EQ(text_of(parts), expected) << "seed " << seed << " step " << step;
+        ASSERT_EQ(text_of(unread), expected) << "seed " << seed << " step " << step;
       }
-      for (const iovec& part : parts) {  // No line is split.
+      for (const iovec& part : unread.parts) {  // No line is split.
         if (part.iov_len > 0) {
           ASSERT_EQ(static_cast<const char*>(part.iov_base)[part.iov_len - 1], '\n');
         }
       }
-      size_t done = 0;
-      for (uint64_t lines = random() % 450; lines > 0 && !waiting.empty(); --lines) {
+      size_t done = 0, done_lines = 0;
+      for (const uint64_t most = random() % 450; done_lines < most && !waiting.empty(); ++done_lines) {
         done += waiting.front().size();
         waiting.pop_front();
       }
-      queue.release(done);
+      queue.release(done, done_lines);
       bytes -= done;
       ASSERT_EQ(queue.empty(), waiting.empty());
     }
@@ -171,7 +190,7 @@ TEST(LineQueue, WakesTheReaderOnce) {
   EXPECT_TRUE(commit(100));
   EXPECT_FALSE(commit(100));
   static_cast<void>(queue.unread());
-  queue.release(1100);
+  queue.release(1100, 4);
   queue.call_at(1000);
   EXPECT_FALSE(commit(999));
   EXPECT_TRUE(commit(5));
@@ -193,9 +212,10 @@ TEST(LineQueue, TwoThreads) {
   });
   uint64_t next = 0, wrong = 0;
   while (next < kLines) {
-    const auto parts = queue.unread();
+    const LineQueue::Unread unread = queue.unread();
     size_t bytes = 0;
-    for (const iovec& part : parts) {
+    const uint64_t before = next;
+    for (const iovec& part : unread.parts) {
       std::string_view text(static_cast<const char*>(part.iov_base), part.iov_len);
       bytes += text.size();
       while (!text.empty()) {
@@ -210,7 +230,8 @@ TEST(LineQueue, TwoThreads) {
       queue.trim();
       std::this_thread::yield();
     }
-    queue.release(bytes);
+    wrong += unread.bytes != bytes || unread.lines != next - before;
+    queue.release(unread.bytes, unread.lines);
   }
   producer.join();
   EXPECT_EQ(wrong, 0u);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -36,19 +36,7 @@ class ClientIp {
   }
 
   /// The address as text, written to `room`. Empty if there is no IP address, as for Unix sockets.
-  std::string_view text(std::span<char, kTextBytes> room) const {
-    if (size_ == 0) return {};
-    if (size_ == 16) return inet_ntop(AF_INET6, bytes_.data(), room.data(), room.size());
-    char* to = room.data();
-    for (size_t i = 0; i < 4; ++i) {  // Runs once per request; inet_ntop would go through printf.
-      const unsigned part = bytes_[i];
-      if (i > 0) *to++ = '.';
-      if (part >= 100) *to++ = static_cast<char>('0' + part / 100);
-      if (part >= 10) *to++ = static_cast<char>('0' + part / 10 % 10);
-      *to++ = static_cast<char>('0' + part % 10);
-    }
-    return {room.data(), static_cast<size_t>(to - room.data())};
-  }
+  std::string_view text(std::span<char, kTextBytes> room) const;
 
   /// With a port in host order. Not set if there is no IP address.
   PeerAddress address(uint16_t port) const {

@@ -1,7 +1,9 @@
 #include "proxy/http/message/fields.h"
 
+#include <cstdint>
 #include <cstring>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "sluice/internal/check.h"
@@ -22,6 +24,28 @@ constexpr uint64_t lowered(uint64_t word) {
 }
 static_assert(lowered(0x415a405bc1616139) == 0x617a405bc1616139);
 
+template <typename Word>
+void lower_at(char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  word = static_cast<Word>(lowered(word));
+  std::memcpy(at, &word, sizeof word);
+}
+
+// The last word overlaps the one before it: what is lowered twice stays the same.
+void lower(std::span<char> text) {
+  char* const end = text.data() + text.size();
+  if (text.size() >= sizeof(uint64_t)) {
+    for (char* at = text.data(); at + sizeof(uint64_t) < end; at += sizeof(uint64_t)) lower_at<uint64_t>(at);
+    return lower_at<uint64_t>(end - sizeof(uint64_t));
+  }
+  if (text.size() >= sizeof(uint32_t)) {
+    lower_at<uint32_t>(text.data());
+    return lower_at<uint32_t>(end - sizeof(uint32_t));
+  }
+  for (char* at = text.data(); at < end; ++at) lower_at<uint8_t>(at);
+}
+
 }  // namespace
 
 bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
@@ -35,15 +59,7 @@ bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value,
 
 bool Fields::add_lowered(ChunkPool& pool, std::string_view name, std::string_view value) {
   if (!add(pool, name, value)) return false;
-  char* at = reinterpret_cast<char*>(chunk_.data()) + entry(size_t{count_} - 1).name.offset;
-  size_t left = name.size();
-  for (; left >= sizeof(uint64_t); left -= sizeof(uint64_t), at += sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, at, sizeof word);
-    word = lowered(word);
-    std::memcpy(at, &word, sizeof word);
-  }
-  for (; left > 0; --left, ++at) *at = static_cast<char>(lowered(static_cast<uint8_t>(*at)));
+  lower({reinterpret_cast<char*>(chunk_.data()) + entry(size_t{count_} - 1).name.offset, name.size()});
   return true;
 }
 
@@ -60,9 +76,17 @@ void Fields::reserve(ChunkPool& pool, size_t count, size_t text_bytes) {
   if (!chunk_ && bytes <= kMaxBytes) take_chunk(pool, bytes);
 }
 
+// Messages have many fields, and few names are looked for: nearly all differ in size or in the first character.
 size_t Fields::find(std::string_view name, size_t from) const {
-  for (size_t i = from; i < count_; ++i) {
-    if (text(entry(i).name) == name) return i;
+  if (from >= count_ || name.empty()) return npos;
+  const Entry* const first = entries_end();
+  const Entry* const last = first - count_;
+  const char* const texts = chars();
+  for (const Entry* at = first - from; at != last;) {
+    --at;
+    const char* const text = texts + at->name.offset;
+    if (at->name.size != name.size() || *text != name.front()) continue;
+    if (std::memcmp(text, name.data(), name.size()) == 0) return static_cast<size_t>(first - at) - 1;
   }
   return npos;
 }
@@ -79,11 +103,14 @@ void Fields::remove(size_t index) {
 }
 
 size_t Fields::remove(std::string_view name) {
-  size_t kept = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    if (text(entry(i).name) == name) continue;
-    if (kept != i) entry(kept) = entry(i);
-    ++kept;
+  size_t kept = find(name);
+  if (kept == npos) return 0;
+  for (size_t i = kept + 1, next = find(name, i); i < count_; ++i) {
+    if (i == next) {
+      next = find(name, i + 1);
+    } else {
+      entry(kept++) = entry(i);
+    }
   }
   const size_t removed = count_ - kept;
   count_ = static_cast<uint16_t>(kept);

@@ -77,6 +77,8 @@ class Fields {
   static constexpr size_t npos = static_cast<size_t>(-1);
   /// The index of the first field of this name at or after `from`; npos if there is none.
   size_t find(std::string_view name, size_t from = 0) const;
+  /// Where a field's value is; it stays there when the field is removed. Precondition: index < size().
+  Text value_text(size_t index) const { return entry(index).value; }
   /// The value of the first field of this name; empty if there is none.
   std::string_view value(std::string_view name) const;
   /// Removes one field, or all fields of this name and returns their number. The others keep their order. The removed

@@ -1,5 +1,6 @@
 #include "proxy/http/proxy/client_address.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include <algorithm>

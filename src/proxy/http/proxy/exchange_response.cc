@@ -111,7 +111,7 @@ void Exchange::take_response(Head&& head, bool end) {
   end_hedge();
   if (by_hedge()) to_->counters().hedges_won.add();
   body_.forget_kept();
-  log_.note_response();
+  log_.note_response(*this);
   if (grpc_) note_grpc_status(head.fields);  // It is here if no message precedes it.
   // In HTTP/2, every 2xx accepts the tunnel, so this response cannot be passed to an HTTP/2 client.
   if (tunnel_ && head.ignores_upgrade && session_->http2()) return fail(HttpEnd::kUpstreamRefused);

@@ -1,7 +1,5 @@
 // What an HttpSession logs of requests that never became exchanges, and of rules that its client breaks.
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -82,9 +80,7 @@ void HttpSession::log_refused(const BrokenMessage& message, std::string_view rea
   if (message.status != 0) listener_->counters.statuses[message.status / 100].add();
   if (!listener_->log) return;
   AccessRecord record;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  record.time_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+  record.time_ms = static_cast<int64_t>(services_.worker().wall_us() / 1000);
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = client_ip_.text(ip);
   record.client_port = client_port_;

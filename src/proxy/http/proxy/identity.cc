@@ -90,26 +90,29 @@ class Identification {
   bool find_trace() {
     constexpr std::string_view kParent = "traceparent", kState = "tracestate";
     if (http_.trace_context == config::TraceContext::kOff) return true;
-    const size_t index = find_only(request_.fields, kParent);
+    Fields& fields = request_.fields;
+    const size_t index = fields.find(kParent);
+    const bool given = index != Fields::npos;
     std::optional<TraceParent> parent;
-    if (index != Fields::npos) parent = TraceParent::parse(request_.fields[index].value);
+    if (given && fields.find(kParent, index + 1) == Fields::npos) parent = TraceParent::parse(fields[index].value);
+    if (given) fields.remove(kParent);
     if (!parent) {
-      // A tracestate is meaningless without its traceparent.
-      if (request_.fields.remove(kParent) > 0) refuse(Claim::kTraceParent);
-      request_.fields.remove(kState);
+      if (given) refuse(Claim::kTraceParent);
+      fields.remove(kState);  // It is meaningless without its traceparent.
       if (http_.trace_context == config::TraceContext::kPass) return true;
       parent.emplace();
       ids_.fill(parent->trace_id);
       parent->sampled = samples();
     } else if (http_.tracing && parent->sampled &&
-               !request_.fields.keep(pool_, text_of(parent->parent_id), identity_.parent_span)) {
+               !fields.keep(pool_, text_of(parent->parent_id), identity_.parent_span)) {
       return false;
     }
     identity_.recorded = http_.tracing && parent->sampled;
     ids_.fill(parent->parent_id);
-    request_.fields.remove(kParent);
-    return request_.fields.add(pool_, kParent, text_of(parent->text())) &&
-           request_.fields.keep(pool_, text_of(parent->trace_id), identity_.trace_id);
+    if (!fields.add(pool_, kParent, text_of(parent->text()))) return false;
+    const Text value = fields.value_text(fields.size() - 1);
+    identity_.trace_id = {static_cast<uint16_t>(value.offset + TraceParent::kTraceIdAt), TraceParent::kTraceIdDigits};
+    return true;
   }
 
   // Whether a trace that begins here is recorded. Without tracing here the later services decide: if the flag were not

@@ -61,14 +61,19 @@ RequestAttributes RequestContext::attributes() const {
           .client = &client_ip(),
           .agreed = session_->agreed(),
           .listener = listener_.listener->name,
-          .request_id = request_.fields.text(identity_.request_id),
-          .trace_id = request_.fields.text(identity_.trace_id),
-          .client_port = client_ip() == session_->client_ip() ? session_->client_port() : uint16_t{0},
+          .request_id = request_id(),
+          .trace_id = trace_id(),
+          .client_port = client_port(),
           .http2 = session_->http2()};
 }
 
 const ClientIp& RequestContext::client_ip() const {
   return listener_.identifies ? identity_.client : session_->client_ip();
+}
+
+uint16_t RequestContext::client_port() const {
+  const bool is_peer = !listener_.identifies || identity_.client == session_->client_ip();
+  return is_peer ? session_->client_port() : uint16_t{0};
 }
 
 std::string_view RequestContext::scheme() const {

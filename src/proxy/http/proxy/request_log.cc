@@ -1,28 +1,23 @@
 #include "proxy/http/proxy/request_log.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <optional>
 #include <span>
 
+#include "net/worker.h"
 #include "proxy/access_log/access_line.h"
 #include "proxy/access_log/listener_log.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_rules.h"
+#include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/request_context.h"
 
 namespace sluice {
 
 namespace {
-
-uint64_t monotonic_us() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
-}
 
 // The route's name or, if it has none, its number, counted from 0 as in messages about the configuration.
 std::string_view name_of(const HttpTarget& target, std::span<char, 12> room) {
@@ -34,12 +29,12 @@ std::string_view name_of(const HttpTarget& target, std::span<char, 12> room) {
 }  // namespace
 
 RequestLog::RequestLog(const RequestContext& context) {
-  if (context.listener().log) started_us_ = monotonic_us() & kTimeMask;
+  if (context.listener().log) started_us_ = context.loop().now_us() & kTimeMask;
 }
 
-void RequestLog::note_response() {
+void RequestLog::note_response(const RequestContext& context) {
   if (started_us_ != 0)
-    response_us_ = static_cast<uint32_t>(std::clamp<uint64_t>(monotonic_us() - started_us_, 1, UINT32_MAX));
+    response_us_ = static_cast<uint32_t>(std::clamp<uint64_t>(context.loop().now_us() - started_us_, 1, UINT32_MAX));
 }
 
 void RequestLog::keep_user(RequestContext& context, std::string_view name) {
@@ -66,24 +61,21 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   HttpListener& listener = context.listener();
   if (!listener.log) return;
   AccessRecord record;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  record.duration_us = monotonic_us() - started_us_;
-  record.time_ms =
-      int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 - static_cast<int64_t>(record.duration_us / 1000);
-  const RequestAttributes attributes = context.attributes();
+  record.duration_us = context.loop().now_us() - started_us_;
+  record.time_ms = static_cast<int64_t>((context.loop().wall_us() - record.duration_us) / 1000);
+  const Fields& fields = context.request().fields;
   std::array<char, ClientIp::kTextBytes> ip;
-  record.client = attributes.client->text(ip);
-  record.client_port = attributes.client_port;
-  record.listener = attributes.listener;
-  record.protocol = attributes.http2 ? "HTTP/2" : "HTTP/1.1";
-  if (attributes.agreed) {
-    record.tls = attributes.agreed->version;
-    record.cipher = attributes.agreed->cipher;
-    record.server_name = attributes.agreed->server_name;
+  record.client = context.client_ip().text(ip);
+  record.client_port = context.client_port();
+  record.listener = listener.listener->name;
+  record.protocol = context.session()->http2() ? "HTTP/2" : "HTTP/1.1";
+  if (const Agreement* const agreed = context.session()->agreed()) {
+    record.tls = agreed->version;
+    record.cipher = agreed->cipher;
+    record.server_name = agreed->server_name;
   }
-  record.method = attributes.method;
-  record.authority = attributes.authority;
+  record.method = context.request().method();
+  record.authority = context.original_authority();
   record.path = context.original_path();
   record.status = outcome.status;
   record.reason = http_end_name(context.end());
@@ -98,15 +90,16 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   record.upstream = outcome.upstream;
   record.endpoint = outcome.endpoint;
   record.attempts = outcome.attempts;
-  KeptValues kept(attributes.fields->text(texts_));
+  KeptValues kept(fields.text(texts_));
   record.user = kept.take();
   record.grpc_status = outcome.grpc_status;
-  record.user_agent = attributes.fields->value("user-agent");
-  record.request_id = attributes.request_id;
-  record.trace_id = attributes.trace_id;
+  record.user_agent = fields.value("user-agent");
+  record.request_id = context.request_id();
+  record.trace_id = context.trace_id();
   record.span_id = outcome.span_id;
-  record.facts = &attributes;
   record.response_fields = kept;
+  std::optional<RequestAttributes> facts;
+  if (listener.log->uses_facts()) record.facts = &facts.emplace(context.attributes());
   listener.log->write(record);
 }
 

@@ -28,7 +28,7 @@ class RequestLog {
  public:
   explicit RequestLog(const RequestContext& context);
 
-  void note_response();
+  void note_response(const RequestContext& context);
   /// Whether note_pinned() has a use.
   bool begun() const { return started_us_ != 0; }
   /// So many bytes of bodies wait in the proxy now.

@@ -59,6 +59,33 @@ TEST_F(FieldsTest, NamesAreLoweredOnRequest) {
   EXPECT_EQ(shown(), "x-[az]\xC4=ABC ");
 }
 
+TEST_F(FieldsTest, NamesOfEachSizeAreLowered) {
+  for (size_t size = 1; size <= 40; ++size) {
+    for (size_t at = 0; at < size; ++at) {
+      std::string name(size, '-'), lower(size, '-');
+      name[at] = 'Q', lower[at] = 'q';
+      Fields fields;
+      ASSERT_TRUE(fields.add_lowered(pool_, name, "Value"));
+      ASSERT_EQ(fields[0].name, lower);
+      ASSERT_EQ(fields[0].value, "Value");
+    }
+  }
+}
+
+TEST_F(FieldsTest, NamesThatAreAlike) {
+  Fields fields;
+  for (const char* name : {"abc", "abd", "xbc", "abcd", "abc"}) ASSERT_TRUE(fields.add(pool_, name, name));
+  EXPECT_EQ(fields.find("abc"), 0U);
+  EXPECT_EQ(fields.find("abc", 1), 4U);
+  EXPECT_EQ(fields.find("abc", 5), Fields::npos);
+  EXPECT_EQ(fields.find("ab"), Fields::npos);
+  EXPECT_EQ(fields.remove("abc"), 2U);
+  ASSERT_EQ(fields.size(), 3U);
+  EXPECT_EQ(fields[0].name, "abd");
+  EXPECT_EQ(fields[2].name, "abcd");
+  EXPECT_EQ(fields.remove("abc"), 0U);
+}
+
 TEST_F(FieldsTest, Sensitive) {
   ASSERT_TRUE(fields_.add(pool_, "a", "1", true) && fields_.add(pool_, "b", "2"));
   EXPECT_TRUE(fields_[0].sensitive);
