@@ -3,10 +3,12 @@
 #include <sys/random.h>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "proxy/common/characters.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -19,17 +21,15 @@ RandomIds::RandomIds() {
 
 namespace {
 
-// The hexadecimal digits of `value`, the lowest one in the lowest byte.
-constexpr uint64_t hex_digits(uint32_t value) {
-  constexpr uint64_t kOnes = 0x0101010101010101;
-  uint64_t digits = value;
-  digits = (digits | digits << 16) & 0x0000ffff0000ffff;
-  digits = (digits | digits << 8) & 0x00ff00ff00ff00ff;
-  digits = (digits | digits << 4) & 0x0f0f0f0f0f0f0f0f;
-  const uint64_t letters = (digits + 6 * kOnes) >> 4 & kOnes;  // 1 in the bytes of digits above 9.
-  return digits + '0' * kOnes + ('a' - '9' - 1) * letters;
+// The sixteen hexadecimal digits of `word`, the lowest one first.
+Characters hex_digits(uint64_t word) {
+  constexpr uint64_t kNibbles = 0x0f0f0f0f0f0f0f0f;
+  const auto low = std::bit_cast<Characters>(std::array{word & kNibbles, uint64_t{0}}),
+             high = std::bit_cast<Characters>(std::array{word >> 4 & kNibbles, uint64_t{0}});
+  // What SSE2 does in one instruction.
+  const Characters digits = __builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return digits + '0' + ((digits > 9) & ('a' - '9' - 1));
 }
-static_assert(hex_digits(0xfa907812) == 0x6661'3930'3738'3132);
 
 }  // namespace
 
@@ -39,8 +39,8 @@ void RandomIds::fill(std::span<char> digits) {
   for (size_t done = 0; done < digits.size(); done += kOfWord) {
     uint64_t word = next();
     while (word == 0) word = next();
-    const std::array text{hex_digits(static_cast<uint32_t>(word)), hex_digits(static_cast<uint32_t>(word >> 32))};
-    std::memcpy(digits.data() + done, text.data(), kOfWord);
+    const Characters text = hex_digits(word);
+    std::memcpy(digits.data() + done, &text, kOfWord);
   }
 }
 
