@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <limits>
@@ -38,14 +39,21 @@ RateTable::Bucket* RateTable::make_buckets(size_t count) {
 }
 
 inline RateTable::Place RateTable::find(Bucket& bucket, uint64_t tag, uint64_t now) const {
+  std::array<uint64_t, kBucketKeys> values;
+  unsigned same = 0;  // A bit for each entry with this tag. No branch: which entry it is cannot be predicted.
+  for (size_t i = 0; i < kBucketKeys; ++i) {
+    values[i] = bucket.entries[i].load(std::memory_order_relaxed);
+    same |= static_cast<unsigned>((values[i] ^ tag) <= Gcra::kTimeMask) << i;
+  }
+  if (same != 0) {
+    const auto i = static_cast<size_t>(std::countr_zero(same));
+    return {&bucket.entries[i], values[i], gcra_.ahead(values[i] & Gcra::kTimeMask, now), true};
+  }
   Place place{nullptr, 0, std::numeric_limits<int64_t>::max(), false};
-  for (std::atomic<uint64_t>& entry : bucket.entries) {
-    const uint64_t value = entry.load(std::memory_order_relaxed);
-    const bool same = (value & ~Gcra::kTimeMask) == tag;
-    const int64_t ahead = value == 0 ? std::numeric_limits<int64_t>::min() : gcra_.ahead(value & Gcra::kTimeMask, now);
-    if (!same && ahead >= place.ahead) continue;
-    place = {&entry, value, ahead, same};
-    if (same) break;
+  for (size_t i = 0; i < kBucketKeys; ++i) {
+    const int64_t ahead =
+        values[i] == 0 ? std::numeric_limits<int64_t>::min() : gcra_.ahead(values[i] & Gcra::kTimeMask, now);
+    if (ahead < place.ahead) place = {&bucket.entries[i], values[i], ahead, false};
   }
   return place;
 }

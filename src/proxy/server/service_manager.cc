@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "net/worker.h"
 #include "proxy/common/suggestions.h"
 
 namespace sluice {
@@ -41,12 +41,6 @@ std::string socket_address(std::string_view name) {
     ++length;  // The null byte at the end.
   }
   return {reinterpret_cast<const char*>(&address), length};
-}
-
-uint64_t monotonic_us() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
 bool is_listening_stream(int fd) {
