@@ -48,7 +48,8 @@ Chunk* try_heap_chunk(size_t bytes) {
 
 Chunk* external_chunk(std::byte* data, size_t bytes, ChunkKind kind, ReleaseFunction release, void* context) {
   SLUICE_CHECK(bytes < size_t{1} << 31 && (kind == ChunkKind::kExternal || kind == ChunkKind::kReadOnly));
-  ExternalChunk* chunk = new ExternalChunk{};
+  ExternalChunk* chunk = new (std::nothrow) ExternalChunk{};
+  SLUICE_CHECK(chunk != nullptr);  // As in heap_chunk.
   chunk->data = data;
   chunk->home = nullptr;
   chunk->capacity = bytes;
