@@ -27,13 +27,9 @@ from xds_support import Load
 
 # Tests that Sluice does not pass, and why: each must fail, so that this list stays true.
 MISSING = {
-    "HostnameIntersection": "a star of a host is one label",
-    "ListenerHostnameMatching": "a star of a host is one label",
     "HTTPSListener": "one set of HTTP options for all filter chains of a listener",
     "HTTPSListenerDetectMisdirectedRequests": "one set of HTTP options for all filter chains of a listener",
     "CORS": "`*` with credentials would let every page send requests in the name of users",
-    "GRPCRouteListenerHostnameMatching": "a star of a host is one label",
-    "TLSRouteHostnameIntersection": "a star of a host is one label",
     "TLSRouteMixedTerminationSameNamespace": "TLS is terminated by all filter chains of a listener or by none",
     "BackendTLSPolicySANValidation": "the certificate of an endpoint is checked for one DNS name, which is the one that is sent",
 }

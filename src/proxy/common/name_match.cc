@@ -1,5 +1,6 @@
 #include "proxy/common/name_match.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -16,8 +17,9 @@ uint32_t hash_of(std::string_view key) {
   return hash;
 }
 
+// Without its stars.
 std::string key_for(std::string_view pattern) {
-  if (pattern.starts_with("*.")) pattern.remove_prefix(1);
+  while (pattern.starts_with('*')) pattern.remove_prefix(1);
   std::string key(pattern);
   for (char& c : key) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -33,7 +35,7 @@ NameTable::NameTable(std::span<const NamePattern> patterns) {
   // The values of one key must be contiguous: count them, assign ranges, then fill the ranges.
   for (const NamePattern& pattern : patterns) {
     SLUICE_CHECK(!pattern.text.empty() && pattern.value != kNone);
-    ++slot_for(key_for(pattern.text)).value_count;
+    ++slot_for(pattern.text).value_count;
   }
   uint32_t places = 0;
   for (Slot& slot : slots_) {
@@ -43,46 +45,48 @@ NameTable::NameTable(std::span<const NamePattern> patterns) {
   }
   values_.resize(places);
   for (const NamePattern& pattern : patterns) {
-    Slot& slot = slot_for(key_for(pattern.text));
+    Slot& slot = slot_for(pattern.text);
     values_[slot.first_value + slot.value_count++] = pattern.value;
   }
 }
 
-// Returns the slot of a key, inserting the key if it is new.
-NameTable::Slot& NameTable::slot_for(std::string_view key) {
+// Returns the slot of a pattern, inserting it if it is new.
+NameTable::Slot& NameTable::slot_for(std::string_view pattern) {
+  const Kind kind = pattern.starts_with("**") ? Kind::kDeep : Kind::kPlain;
+  const std::string key = key_for(pattern);
   const uint32_t hash = hash_of(key);
   for (size_t i = hash;; ++i) {
     Slot& slot = slots_[i & (slots_.size() - 1)];
     if (slot.key_bytes == 0) {
       slot.hash = hash;
+      slot.kind = kind;
       slot.key_offset = static_cast<uint32_t>(keys_.size());
       slot.key_bytes = static_cast<uint32_t>(key.size());
       keys_.insert(keys_.end(), key.begin(), key.end());
       ++size_;
+      if (kind == Kind::kDeep) deep_sizes_ |= size_bit(static_cast<size_t>(std::ranges::count(key, '.')));
       return slot;
     }
-    if (slot.hash == hash && key_of(slot) == key) return slot;
+    if (slot.hash == hash && slot.kind == kind && key_of(slot) == key) return slot;
   }
 }
 
-const NameTable::Slot* NameTable::lookup(std::string_view key) const {
+const NameTable::Slot* NameTable::lookup(std::string_view key, Kind kind) const {
   const uint32_t hash = hash_of(key);
   for (size_t i = hash;; ++i) {
     const Slot& slot = slots_[i & (slots_.size() - 1)];
     if (slot.key_bytes == 0) return nullptr;
-    if (slot.hash == hash && key_of(slot) == key) return &slot;
+    if (slot.hash == hash && slot.kind == kind && key_of(slot) == key) return &slot;
   }
 }
 
 NameTable::Match NameTable::find(std::string_view name) const {
   Match match;
   if (slots_.empty() || name.empty() || name.front() == '.') return match;
-  const auto values = [this](const Slot* slot) {
-    return slot ? std::span(values_).subspan(slot->first_value, slot->value_count) : std::span<const uint32_t>();
-  };
-  match.exact = values(lookup(name));
+  if (const Slot* const slot = lookup(name, Kind::kPlain)) match.exact = values_of(*slot);
   const size_t dot = name.find('.');
-  if (dot != std::string_view::npos) match.wildcard = values(lookup(name.substr(dot)));
+  if (dot == std::string_view::npos) return match;
+  if (const Slot* const slot = lookup(name.substr(dot), Kind::kPlain)) match.wildcard = values_of(*slot);
   return match;
 }
 

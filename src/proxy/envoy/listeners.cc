@@ -97,9 +97,6 @@ class ListenerMapper {
         match.refuse("server_names", absl::StrCat("there is no counterpart of ", config::in_quotes(name)));
         continue;
       }
-      if (lower.starts_with('*')) {
-        match.ignore("server_names", absl::StrCat("the star of ", config::in_quotes(name), " is one label here"));
-      }
       chain.names.push_back(lower);
     }
     if (match.has("server_names") && chain.names.empty()) return false;
@@ -205,7 +202,7 @@ class ListenerMapper {
         break;
       }
       Node route = map_node(), match = map_node();
-      put_words(match, "sni", chain.names);
+      put_words(match, "sni", deep_hosts(chain.names));
       put_words(match, "alpn", chain.alpn);
       const bool all = match.keys.empty();
       if (!all) put(route, "match", std::move(match));

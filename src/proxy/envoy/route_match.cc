@@ -182,9 +182,16 @@ Overlap overlap_of(const PathSet& route, const PathSet& rule) {
   return route.fits(rule.text) ? Overlap::kSome : Overlap::kNone;
 }
 
+std::vector<std::string> deep_hosts(std::vector<std::string> hosts) {
+  for (std::string& host : hosts) {
+    if (host.starts_with('*')) host.insert(0, "*");
+  }
+  return hosts;
+}
+
 Node RouteConditions::match_node(const std::vector<std::string>& hosts) const {
   Node out = map_node();
-  put_words(out, "host", hosts);
+  put_words(out, "host", deep_hosts(hosts));
   Node paths = map_node();
   const bool plain = !path.any_case;
   if (path.kind == Kind::kRegex) {

@@ -61,4 +61,7 @@ std::string quoted_regex(std::string_view text);
 /// Writes a StringMatcher to the keys of a condition. Returns false if it has no counterpart.
 bool put_string_matcher(const Message& matcher, config::Node& out);
 
+/// Envoy's host patterns as a configuration has them: a star of Envoy stands for one label or more, as `**` does.
+std::vector<std::string> deep_hosts(std::vector<std::string> hosts);
+
 }  // namespace sluice::envoy

@@ -160,7 +160,7 @@ constexpr FieldRule kOfConfigListenerFilterChain[] = {
 };
 // envoy.config.listener.v3.FilterChainMatch
 constexpr FieldRule kOfConfigListenerFilterChainMatch[] = {
-    {"server_names", kYes, "by certificate and host with `http`, by `match.sni` with `tcp`; a star is one label"},
+    {"server_names", kYes, "by certificate and host with `http`, by `match.sni` with `tcp`"},
     {"application_protocols", kYes, "`match.alpn` with `tcp`"},
     {"transport_protocol", kYes, "`tls` or `raw_buffer`, as the transport socket says anyway"},
     {"destination_port", kRefused},

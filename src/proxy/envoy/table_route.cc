@@ -29,7 +29,7 @@ constexpr FieldRule kOfConfigRouteRouteConfiguration[] = {
 // envoy.config.route.v3.VirtualHost
 constexpr FieldRule kOfConfigRouteVirtualHost[] = {
     {"name", kYes},
-    {"domains", kYes, "names, and `*.name`, whose star is one label; ports are left out"},
+    {"domains", kYes, "names, and `*.name`; ports are left out"},
     {"routes", kYes, "", "envoy.config.route.v3.Route"},
     {"matcher", kRefused},
     {"require_tls", kYes, "ALL: redirects of listeners without TLS"},

@@ -46,8 +46,6 @@ HostsOfDomains hosts_of(const Message& virtual_host) {
       virtual_host.refuse("domains", absl::StrCat("there is no counterpart of ", config::in_quotes(domain)));
       continue;
     }
-    if (is_star(host))
-      virtual_host.ignore("domains", absl::StrCat("the star of ", config::in_quotes(host), " is one label here"));
     if (std::find(made.hosts.begin(), made.hosts.end(), host) == made.hosts.end())
       made.hosts.push_back(std::move(host));
   }

@@ -1,6 +1,7 @@
 #include "proxy/router/http_router.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "proxy/router/request_match.h"
@@ -98,9 +99,9 @@ const HttpTarget* HttpRouter::route(const RequestAttributes& facts) const {
   };
   any_host_.find(facts.path, consider);
   if (!hosts_.empty()) {
-    const NameTable::Match match = names_.find(facts.host);
-    for (const uint32_t group : match.exact) hosts_[group].find(facts.path, consider);
-    for (const uint32_t group : match.wildcard) hosts_[group].find(facts.path, consider);
+    names_.for_each_match(facts.host, [&](std::span<const uint32_t> groups) {
+      for (const uint32_t group : groups) hosts_[group].find(facts.path, consider);
+    });
   }
   return best == targets_.size() ? nullptr : &targets_[best];
 }

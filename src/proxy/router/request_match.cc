@@ -60,9 +60,11 @@ std::optional<Mismatch> find_mismatch(const config::HttpMatch& match, const Requ
 
 bool fits_host(const config::HostPattern& pattern, std::string_view host) {
   const std::string_view text = pattern.text();
-  if (!text.starts_with("*.")) return text == host;
-  const size_t dot = host.find('.');
-  return dot != std::string_view::npos && dot > 0 && host.substr(dot) == text.substr(1);
+  if (!text.starts_with('*')) return text == host;
+  const std::string_view suffix = text.substr(text.find('.'));
+  const size_t labels = host.size() - std::min(host.size(), suffix.size());  // The bytes that the stars stand for.
+  if (!host.ends_with(suffix) || labels == 0 || host.starts_with('.')) return false;
+  return pattern.is_deep() || host.find('.') == labels;
 }
 
 bool fits_path(const config::PathMatch& match, std::string_view path) {

@@ -53,9 +53,7 @@ std::optional<TcpTarget> TcpRouter::route(const TcpFacts& facts) const {
   };
   consider(unnamed_);
   if (facts.hello) {
-    const NameTable::Match match = names_.find(facts.hello->server_name());
-    consider(match.exact);
-    consider(match.wildcard);
+    names_.for_each_match(facts.hello->server_name(), consider);
   }
   if (best == kNone) return std::nullopt;
   return TcpTarget{.route = best, .upstream = routes_[best].upstream};

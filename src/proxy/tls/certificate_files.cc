@@ -30,7 +30,8 @@ std::vector<std::string> names_in(const X509* certificate) {
   std::vector<std::string> names;
   for (const std::string& written : dns_names_of(certificate)) {
     // Clients cannot request a name that is not a host name.
-    if (const auto pattern = config::HostPattern::parse(written); pattern.ok()) names.push_back(pattern->text());
+    const auto pattern = config::HostPattern::parse(written);
+    if (pattern.ok() && !pattern->is_deep()) names.push_back(pattern->text());
   }
   return names;
 }

@@ -40,11 +40,13 @@ TEST(HostPattern, LowerCase) {
 
 TEST(HostPattern, RefusesInvalidHosts) {
   const std::string long_label(64, 'a');
-  for (const std::string& text : {std::string(), std::string("*"), std::string("*."), std::string("*.*.com"),
-                                  std::string("a.*.com"), std::string("a*.com"), std::string("a..b"),
-                                  std::string("example.com."), std::string("a b"), std::string("**.com"), long_label}) {
-    EXPECT_EQ(HostPattern::parse(text).status().message(),
-              "expected a server name such as a.example.com or \"*.example.com\", got \"" + text + "\"");
+  for (const std::string& text :
+       {std::string(), std::string("*"), std::string("*."), std::string("*.*.com"), std::string("a.*.com"),
+        std::string("a*.com"), std::string("a..b"), std::string("example.com."), std::string("a b"),
+        std::string("***.com", "**", "**.", "**.*.com", "*.**.com"), long_label}) {
+    EXPECT_EQ(
+        HostPattern::parse(text).status().message(),
+        "expected a server name such as a.example.com, \"*.example.com\" or \"**.example.com\", got \"" + text + "\"");
   }
   EXPECT_TRUE(HostPattern::parse(long_label.substr(1) + ".com").ok());
 }

@@ -150,9 +150,9 @@ TEST(LoaderAccess, Cors) {
   EXPECT_NE(cors("origin_regex: 'https://.*', credentials: true"), "");
   EXPECT_EQ(cors("origin_regex: 'https://.*'"), "");
   EXPECT_NE(cors("methods: [ GET ]"), "");
-  for (const std::string_view origin :
-       {"a.example", "https://a.example/", "https://A.example", "https://a.example:0", "https://a.example:x",
-        "ftp://a.example", "null", "https://", "https://*", "https://a.*.example", "https://u@a.example"}) {
+  for (const std::string_view origin : {"a.example", "https://a.example/", "https://A.example", "https://a.example:0",
+                                        "https://a.example:x", "ftp://a.example", "null", "https://", "https://*",
+                                        "https://a.*.example", "https://**.example", "https://u@a.example"}) {
     EXPECT_NE(cors(absl::StrCat("origins: \"", origin, "\"")), "") << origin;
   }
   EXPECT_NE(cors("origins: https://a.example, methods: get"), "");

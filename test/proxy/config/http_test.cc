@@ -137,8 +137,8 @@ TEST(LoaderHttp, Matches) {
        "f:1:73: listeners[0].http.routes[0].match: expected `host`, `path`, `method`, `headers`, `query`, `source` or "
        "`peer`; for a route that takes everything leave `match` out"},
       {with_route("match: { host: a.b:80 }, forward: web"),
-       "f:1:81: listeners[0].http.routes[0].match.host[0]: expected a server name such as a.example.com or "
-       "\"*.example.com\", got \"a.b:80\""},
+       "f:1:81: listeners[0].http.routes[0].match.host[0]: expected a server name such as a.example.com, "
+       "\"*.example.com\" or \"**.example.com\", got \"a.b:80\""},
       {with_route("match: { host: [ a.b, { } ] }, forward: web"),
        "f:1:88: listeners[0].http.routes[0].match.host[1]: expected host name, got a map"},
       {with_route("match: { host: [] }, forward: web"),
@@ -334,6 +334,10 @@ TEST(LoaderHttp, RoutesThatAreNeverTaken) {
       {with_routes({host, host + ", " + v1}), never(1, 0)},
       {with_routes({"host: \"*.example.com\"", host + ", " + v1}), never(1, 0)},
       {with_routes({host, "host: \"*.example.com\""}), ""},
+      {with_routes({"host: \"**.example.com\"", "host: \"*.example.com\""}), never(1, 0)},
+      {with_routes({"host: \"*.example.com\"", "host: \"**.example.com\""}), ""},
+      {with_routes({"host: \"**.com\"", "host: \"**.example.com\""}), never(1, 0)},
+      {with_routes({"host: \"**.example.com\"", "host: \"**.com\""}), ""},
       {with_routes({host, "host: [ a.example.com, b.example.com ]"}), ""},
       {with_routes({host, "host: b.example.com", "host: [ a.example.com, b.example.com ]"}),
        never(2, 0, " and others before it")},

@@ -930,8 +930,8 @@ TEST(Loader, Routes) {
         "leave "
         "`match` out"}},
       {with_tcp("routes: [ { match: { sni: [ \"a.*.com\" ], alpn: [ \"h 2\" ] }, forward: pg } ]"),
-       {"f:1:84: listeners[0].tcp.routes[0].match.sni[0]: expected a server name such as a.example.com or "
-        "\"*.example.com\", got \"a.*.com\"",
+       {"f:1:84: listeners[0].tcp.routes[0].match.sni[0]: expected a server name such as a.example.com, "
+        "\"*.example.com\" or \"**.example.com\", got \"a.*.com\"",
         "f:1:105: listeners[0].tcp.routes[0].match.alpn[0]: expected an ALPN protocol such as h2 or http/1.1, got "
         "\"h 2\""}},
       {with_tcp("forward: pg, buffer_high: 8KiB, buffer_low: 8KiB"),

@@ -189,13 +189,12 @@ TEST(VirtualHosts, AreInTheOrderOfTheirNames) {
     { name: star, domains: [ "*.a.test" ], routes: [ { match: { path: /x }, route: { cluster: other } } ] },
     { name: one, domains: [ b.a.test, "b.a.test:8080" ], routes: [ { match: { prefix: / }, route: { cluster: app } } ] })"));
   const size_t one = mapped.text.find("host: b.a.test"),
-               star = mapped.text.find(R"(host: "*.a.test", path: { exact: /x })"),
+               star = mapped.text.find(R"(host: "**.a.test", path: { exact: /x })"),
                closed = mapped.text.find("respond: { status: 404 }"), any = mapped.text.rfind("- forward: other");
   EXPECT_LT(one, star) << mapped.text;
   EXPECT_LT(star, closed);
   EXPECT_TRUE(mapped.has("- { forward: other }") || any > closed) << mapped.text;
   EXPECT_EQ(mapped.error, "");
-  EXPECT_TRUE(mapped.says("is one label here"));
 }
 
 TEST(VirtualHosts, ThatAreNotPossibleAreRefused) {

@@ -171,6 +171,7 @@ TEST(HttpRouter, ByVerifiedIdentity) {
 }
 
 bool fits_host(std::string_view pattern, std::string_view host) {
+  if (pattern.starts_with("**")) return host.size() > pattern.size() - 2 && host.ends_with(pattern.substr(2));
   if (!pattern.starts_with("*.")) return pattern == host;
   const size_t dot = host.find('.');
   return dot != std::string_view::npos && dot > 0 && host.substr(dot) == pattern.substr(1);
@@ -202,7 +203,7 @@ int first_that_fits(const Table& table, std::string_view host, std::string_view 
 TEST(HttpRouter, AgreesWithALinearSearch) {
   std::mt19937 random(5);
   const auto one_of = [&](const Names& from) { return from[random() % from.size()]; };
-  const Names patterns = {"a.x", "b.x", "*.x", "x", "*.b.x", "y"};
+  const Names patterns = {"a.x", "b.x", "*.x", "x", "*.b.x", "y", "**.x", "**.b.x"};
   const Names hosts = {"a.x", "b.x", "c.x", "x", "y", "a.b.x", "z", "", "[::1]", "127.0.0.1"};
   const Names peers = {"p", "q", "r"};
   const auto random_path = [&] {

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "proxy/config/model/host_pattern.h"
+#include "proxy/router/request_match.h"
 
 namespace sluice {
 namespace {
@@ -59,6 +64,49 @@ TEST(NameTableTest, ReturnsAllValuesInOrder) {
   EXPECT_EQ(table.find("c.com").best(), 8u);
 }
 
+std::vector<uint32_t> all_matches(const NameTable& table, std::string_view name) {
+  std::vector<uint32_t> all;
+  table.for_each_match(name, [&](std::span<const uint32_t> some) { all.insert(all.end(), some.begin(), some.end()); });
+  std::ranges::sort(all);
+  return all;
+}
+
+TEST(NameTableTest, TwoStarsAreOneLabelOrMore) {
+  const std::vector<NamePattern> patterns = {{"**.example.com", 1}, {"*.example.com", 2}, {"**.A.example.com", 3},
+                                             {"x.example.com", 4},  {"**.com", 5},        {"**.example.com", 6}};
+  const NameTable table(patterns);
+  EXPECT_EQ(table.size(), 5u);
+  using Values = std::vector<uint32_t>;
+  EXPECT_EQ(all_matches(table, "x.example.com"), (Values{1, 2, 4, 5, 6}));
+  EXPECT_EQ(all_matches(table, "y.x.example.com"), (Values{1, 5, 6}));
+  EXPECT_EQ(all_matches(table, "c.b.a.example.com"), (Values{1, 3, 5, 6}));
+  EXPECT_EQ(all_matches(table, "a.example.com"), (Values{1, 2, 5, 6}));
+  EXPECT_EQ(all_matches(table, "example.com"), (Values{5}));
+  EXPECT_EQ(all_matches(table, "xexample.com"), (Values{5}));
+  for (const std::string_view none : {"com", "", ".com", ".a.example.com", "a.b.example.org"}) {
+    EXPECT_EQ(all_matches(table, none), Values()) << none;
+  }
+  EXPECT_EQ(table.find("y.x.example.com").best(), NameTable::kNone) << "find() has no patterns with two stars";
+}
+
+TEST(NameTableTest, LongNames) {
+  std::string suffix, name = "x";
+  std::vector<NamePattern> patterns;
+  std::vector<std::string> texts;
+  for (int i = 0; i < 100; ++i) {
+    suffix += ".a";
+    texts.push_back("**" + suffix);
+  }
+  for (size_t i = 0; i < texts.size(); i += 10) patterns.push_back({texts[i], static_cast<uint32_t>(i)});
+  const NameTable table(patterns);
+  for (size_t labels = 1; labels <= 126; ++labels) {
+    name += ".a";
+    std::vector<uint32_t> expected;
+    for (uint32_t i = 0; i < 100 && i < labels; i += 10) expected.push_back(i);
+    EXPECT_EQ(all_matches(table, name), expected) << labels;
+  }
+}
+
 TEST(NameTableTest, Empty) {
   EXPECT_EQ(NameTable().find("a.com").best(), NameTable::kNone);
   EXPECT_EQ(NameTable(std::span<const NamePattern>()).find("").best(), NameTable::kNone);
@@ -72,7 +120,10 @@ TEST(NameTableTest, DoesNotReferToThePatterns) {
 }
 
 bool fits(std::string_view pattern, std::string_view name) {
-  if (!pattern.starts_with("*.")) return pattern == name;
+  if (!pattern.starts_with('*')) return pattern == name;
+  if (pattern.starts_with("**")) {
+    return name.size() > pattern.size() - 2 && name.ends_with(pattern.substr(2)) && !name.starts_with('.');
+  }
   const size_t dot = name.find('.');
   return dot != std::string_view::npos && dot > 0 && name.substr(dot) == pattern.substr(1);
 }
@@ -88,18 +139,23 @@ TEST(NameTableTest, AgreesWithALinearSearch) {
   for (int round = 0; round < 200; ++round) {
     std::vector<std::string> texts;
     std::vector<NamePattern> patterns;
-    for (size_t count = random() % 60; count > 0; --count) texts.push_back((random() % 2 ? "*." : "") + random_name());
+    for (size_t count = random() % 60; count > 0; --count)
+      texts.push_back(std::array{"", "*.", "**."}[random() % 3] + random_name());
     for (uint32_t i = 0; i < texts.size(); ++i) patterns.push_back({texts[i], i});
     const NameTable table(patterns);
     for (int i = 0; i < 50; ++i) {
       const std::string name = random_name();
-      std::vector<uint32_t> exact, wildcard;
+      std::vector<uint32_t> exact, wildcard, all;
       for (uint32_t j = 0; j < texts.size(); ++j) {
-        if (fits(texts[j], name)) (texts[j][0] == '*' ? wildcard : exact).push_back(j);
+        ASSERT_EQ(fits_host(config::HostPattern::parse(texts[j]).value(), name), fits(texts[j], name)) << texts[j];
+        if (!fits(texts[j], name)) continue;
+        all.push_back(j);
+        if (!texts[j].starts_with("**")) (texts[j][0] == '*' ? wildcard : exact).push_back(j);
       }
       const NameTable::Match match = table.find(name);
       ASSERT_EQ(values(match.exact), exact) << name;
       ASSERT_EQ(values(match.wildcard), wildcard) << name;
+      ASSERT_EQ(all_matches(table, name), all) << name;
     }
   }
 }

@@ -55,6 +55,7 @@ class Table {
 /// The same as NameTable does with a hash table, but by simple comparison.
 bool fits_pattern(std::string_view pattern, std::string_view name) {
   if (!pattern.starts_with('*')) return !pattern.empty() && name == pattern;
+  if (pattern.starts_with("**")) return name.size() > pattern.size() - 2 && name.ends_with(pattern.substr(2));
   const size_t dot = name.find('.');
   return dot != std::string_view::npos && dot != 0 && name.substr(dot) == pattern.substr(1);
 }
@@ -176,7 +177,8 @@ TEST(TcpRouterTest, NameAndAlpnMustBothMatch) {
 // Routes that differ in ALPN only, after wildcards and exact names in all orders, compared with a linear search.
 TEST(TcpRouterTest, AgreesWithALinearSearch) {
   std::mt19937 random(11);
-  const Names patterns = {"a.x.example", "b.x.example", "*.x.example", "x.example", "*.example", "y.example"};
+  const Names patterns = {"a.x.example", "b.x.example", "*.x.example",  "x.example",
+                          "*.example",   "y.example",   "**.x.example", "**.example"};
   const Names names = {"a.x.example", "b.x.example", "c.x.example",   "x.example",
                        "y.example",   "z.example",   "a.b.x.example", ""};
   const Names protocols = {"h2", "http/1.1", "acme"};

@@ -310,7 +310,10 @@ class Checker {
     // Probe names and paths, which an earlier route matches only if it matches everything that the patterns stand for:
     // no request contains a control character or a star, so the probes match only wildcards and prefixes.
     std::vector<std::string> hosts, paths;
-    for (const HostPattern& pattern : route.match->host) hosts.push_back(pattern.text());
+    for (const HostPattern& pattern : route.match->host) {
+      hosts.push_back(pattern.text());
+      if (pattern.is_deep()) hosts.push_back(absl::StrCat("*.", pattern.text()));
+    }
     if (hosts.empty()) hosts.emplace_back();
     if (!route.match->path) {
       paths.emplace_back("*");

@@ -116,7 +116,7 @@ bool is_origin(std::string_view origin) {
   const std::string_view host = origin.substr(0, colon);
   if (host.starts_with('[')) return Address::parse(absl::StrCat(host, ":1")).ok();
   const absl::StatusOr<HostPattern> pattern = HostPattern::parse(host);
-  return pattern.ok() && pattern->text() == host;
+  return pattern.ok() && pattern->text() == host && !pattern->is_deep();
 }
 
 // ---- Error pages, request ids and the names of routes ----

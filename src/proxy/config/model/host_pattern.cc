@@ -31,10 +31,11 @@ bool is_name(std::string_view name) {
 
 absl::StatusOr<HostPattern> HostPattern::parse(std::string_view text) {
   std::string_view name = text;
-  absl::ConsumePrefix(&name, "*.");
+  if (!absl::ConsumePrefix(&name, "**.")) absl::ConsumePrefix(&name, "*.");
   if (!is_name(name)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a server name such as a.example.com or \"*.example.com\", got ", in_quotes(text)));
+        absl::StrCat("expected a server name such as a.example.com, \"*.example.com\" or \"**.example.com\", got ",
+                     in_quotes(text)));
   }
   HostPattern pattern;
   pattern.text_ = absl::AsciiStrToLower(text);

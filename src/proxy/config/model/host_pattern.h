@@ -8,9 +8,9 @@
 
 namespace sluice::config {
 
-/// A host name such as `a.example.com`, or a wildcard such as `*.example.com`. As in a certificate, the star stands for
+/// A host name such as `a.example.com`, or a wildcard. As in a certificate, the star of `*.example.com` stands for
 /// exactly one label, so the pattern matches `a.example.com` but neither `example.com` nor `a.b.example.com` (RFC 9525
-/// section 6.3).
+/// section 6.3). The stars of `**.example.com` stand for one label or more.
 ///
 ///   absl::StatusOr<HostPattern> pattern = HostPattern::parse("*.Example.com");
 ///   if (pattern.ok()) assert(pattern->text() == "*.example.com");
@@ -22,6 +22,8 @@ class HostPattern {
 
   /// In lower case, with the star.
   const std::string& text() const { return text_; }
+  /// Whether it is like `**.example.com`.
+  bool is_deep() const { return text_.starts_with("**"); }
 
   bool operator==(const HostPattern&) const = default;
 
