@@ -36,14 +36,14 @@ TEST(Words, QuotesAreShortAndHarmless) {
 TEST(HostPattern, LowerCase) {
   EXPECT_EQ(HostPattern::parse("*.Example.com")->text(), "*.example.com");
   EXPECT_EQ(HostPattern::parse("Example.com")->text(), "example.com");
+  EXPECT_EQ(HostPattern::parse("**.Example.com")->text(), "**.example.com");
 }
 
 TEST(HostPattern, RefusesInvalidHosts) {
   const std::string long_label(64, 'a');
   for (const std::string& text :
-       {std::string(), std::string("*"), std::string("*."), std::string("*.*.com"), std::string("a.*.com"),
-        std::string("a*.com"), std::string("a..b"), std::string("example.com."), std::string("a b"),
-        std::string("***.com", "**", "**.", "**.*.com", "*.**.com"), long_label}) {
+       std::vector<std::string>{"", "*", "*.", "**", "**.", "*.*.com", "***.com", "**.*.com", "*.**.com", "a.*.com",
+                                "a.**.com", "a*.com", "a..b", "example.com.", "a b", long_label}) {
     EXPECT_EQ(
         HostPattern::parse(text).status().message(),
         "expected a server name such as a.example.com, \"*.example.com\" or \"**.example.com\", got \"" + text + "\"");
