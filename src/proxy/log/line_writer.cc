@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "proxy/common/characters.h"
 #include "proxy/common/utf8.h"
 
 namespace sluice {
@@ -16,16 +17,15 @@ constexpr bool is_plain(char c, Spaces spaces) {
   return c > (spaces == Spaces::kKept ? '\x1f' : ' ') && c < '\x7f' && c != '"' && c != '\\';
 }
 
-// Sixteen characters, in a register of the processor where it has such.
-using Vector [[gnu::vector_size(16)]] = unsigned char;
-using SignedVector [[gnu::vector_size(16)]] = signed char;
+using SignedCharacters [[gnu::vector_size(16)]] = signed char;
 
 // Whether is_plain() holds for each of sixteen characters.
 template <Spaces kSpaces>
-[[gnu::always_inline]] inline bool all_plain(Vector text) {
+[[gnu::always_inline]] inline bool all_plain(Characters text) {
   // As signed numbers and with 1 added, all that is not ASCII, DEL and control characters are below this.
   constexpr signed char kFirst = kSpaces == Spaces::kKept ? 0x21 : 0x22;
-  const SignedVector special = (std::bit_cast<SignedVector>(text + 1) < kFirst) | (text == '"') | (text == '\\');
+  const SignedCharacters special =
+      (std::bit_cast<SignedCharacters>(text + 1) < kFirst) | (text == '"') | (text == '\\');
   const auto [low, high] = std::bit_cast<std::array<uint64_t, 2>>(special);
   return (low | high) == 0;
 }
@@ -40,7 +40,7 @@ template <typename Word>
 // Copies sixteen characters if all of them are plain.
 template <Spaces kSpaces>
 [[gnu::always_inline]] inline bool copy_sixteen(const char* from, char* to) {
-  const auto text = load<Vector>(from);
+  const auto text = load<Characters>(from);
   if (!all_plain<kSpaces>(text)) return false;
   std::memcpy(to, &text, sizeof text);
   return true;
@@ -62,7 +62,7 @@ template <Spaces kSpaces>
   }
   if (size >= 8) {
     const std::array words{load<uint64_t>(from), load<uint64_t>(from + size - 8)};
-    if (!all_plain<kSpaces>(std::bit_cast<Vector>(words))) return 0;
+    if (!all_plain<kSpaces>(std::bit_cast<Characters>(words))) return 0;
     std::memcpy(to, &words[0], 8);
     std::memcpy(to + size - 8, &words[1], 8);
     return size;
@@ -70,7 +70,7 @@ template <Spaces kSpaces>
   if (size >= 4) {
     const auto front = load<uint32_t>(from), back = load<uint32_t>(from + size - 4);
     const std::array words{uint64_t{back} << 32 | front, uint64_t{back} << 32 | front};
-    if (!all_plain<kSpaces>(std::bit_cast<Vector>(words))) return 0;
+    if (!all_plain<kSpaces>(std::bit_cast<Characters>(words))) return 0;
     std::memcpy(to, &front, sizeof front);
     std::memcpy(to + size - 4, &back, sizeof back);
     return size;
