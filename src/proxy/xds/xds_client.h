@@ -46,6 +46,7 @@ class XdsClient final : private AdsConnection::Owner {
   void connect();
   void connect_later();
   absl::Status apply(const ResourceStore& candidate);
+  void end_wait();
   // AdsConnection::Owner
   void on_open(AdsConnection& connection) override;
   absl::Status on_message(std::string_view message) override;
@@ -65,6 +66,7 @@ class XdsClient final : private AdsConnection::Owner {
   std::unique_ptr<AdsServices> services_;
   std::unique_ptr<EndpointView> view_;
   std::unique_ptr<Timer> retry_;
+  std::unique_ptr<Timer> wait_;  // For the end of the time that updates wait for clusters.
   AdsConnection* connection_ = nullptr;
   uint32_t endpoint_ = 0;  // Of the connection; held in view_.
   size_t attempts_ = 0;    // Since the last message.
