@@ -40,6 +40,13 @@ class Scenarios:
         return tuple(int(re.search(rf"^sluice_xds_{name} (\d+)", text, re.M)[1])
                      for name in ("waiting_updates", "wait_timeouts_total"))
 
+    def expect_figures(self, *figures):
+        wait_until(lambda: self.figures() == figures, 10, f"{figures}")
+
+    def expect_line(self, text):
+        """The log is written by a thread of its own."""
+        wait_until(lambda: text in self.program.output(), 10, f"a line of the log: {text}")
+
     def web(self, chosen, *clusters, routes=None):
         return [listener("web", self.port, rds="all"), route_config("all", chosen, routes=routes), *clusters]
 
@@ -66,11 +73,10 @@ class Scenarios:
         plane.release()
         self.expect("b")
         self.check_load(load)
-        self.assertEqual(self.figures(), (0, 0))
+        self.expect_figures(0, 0)
         self.assertEqual(plane.nacks(), [])
-        output = self.program.output()
-        self.assertIn("xds: routes all: an update waits for the cluster two, for 15 s at most; what is in use stays", output)
-        self.assertIn("xds: routes all: no longer waiting", output)
+        self.expect_line("xds: routes all: an update waits for the cluster two, for 15 s at most; what is in use stays")
+        self.expect_line("xds: routes all: no longer waiting")
 
     def test_one_cluster_in_place_of_another(self):
         """The cluster in use is removed by the response that brings the next one, which has no endpoints yet."""
@@ -99,7 +105,7 @@ class Scenarios:
                 plane.wait_for_ack(LISTENER, "2")
                 if name == "other":
                     plane.wait_for_request(ROUTES, "other")
-                wait_until(lambda: self.figures() == (1, 0), 10, "the listener to wait")
+                self.expect_figures(1, 0)
                 self.assertEqual(get(self.port), (200, "a"))
                 plane.release()
                 self.expect("b")
@@ -123,9 +129,9 @@ class Scenarios:
         load.end()
         self.assertEqual({failure[0] for failure in load.failures}, {503})
         self.expect("a", path="/here/")
-        self.assertEqual(self.figures(), (0, 1))
+        self.expect_figures(0, 1)
         self.admin("/readyz")  # Raises an exception unless it is 200.
-        self.assertIn("xds: routes all: waited 15 s for the cluster never; the update is in use without", self.program.output())
+        self.expect_line("xds: routes all: waited 15 s for the cluster never; the update is in use without")
         # It is not waited for a second time.
         plane.set(self.web("never", cluster("one", self.a.address)), "4")
         wait_until(lambda: (get(self.port, "/here/") or [0])[0] == 503, 10, "the next version")
@@ -154,7 +160,7 @@ class Scenarios:
         plane.set(self.web("one", one, two), "7")
         self.expect("a")
         self.check_load(load)
-        self.assertEqual(self.figures(), (0, 0))
+        self.expect_figures(0, 0)
 
     def test_other_routes_do_not_wait(self):
         other = free_port()
