@@ -38,6 +38,8 @@ class ConfigMaker {
   void commit();
   /// The updates that wait for clusters. At its due_ms() the configuration is to be made again, of the same resources.
   const ClusterWait& wait() const { return wait_; }
+  /// The resources of the configuration that is in effect.
+  const ResourceStore& in_use() const { return in_use_; }
 
  private:
   ResourceStore ready_part(const ResourceStore& store) const;

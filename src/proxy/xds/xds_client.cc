@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -110,6 +111,8 @@ absl::Status XdsClient::apply(const ResourceStore& candidate) {
   if (!config.ok()) return config.status();
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  dump_.publish(maker_.in_use(), candidate, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
   counters_.waiting.set(maker_.wait().size());
   counters_.wait_timeouts.set(maker_.wait().timeouts());
   // Nothing waits before the thread runs, as nothing is in use.

@@ -15,6 +15,7 @@
 #include "proxy/resolve/resolver.h"
 #include "proxy/xds/ads_connection.h"
 #include "proxy/xds/bootstrap.h"
+#include "proxy/xds/config_dump.h"
 #include "proxy/xds/config_feed.h"
 #include "proxy/xds/config_maker.h"
 #include "proxy/xds/subscription.h"
@@ -37,6 +38,7 @@ class XdsClient final : private AdsConnection::Owner {
 
   ConfigFeed& feed() { return feed_; }
   const XdsCounters& counters() const { return counters_; }
+  const ConfigDump& dump() const { return dump_; }
 
  private:
   XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap);
@@ -56,6 +58,7 @@ class XdsClient final : private AdsConnection::Owner {
   const std::unique_ptr<Bootstrap> bootstrap_;
   XdsCounters counters_;
   ConfigFeed feed_;
+  ConfigDump dump_;
   ConfigMaker maker_;
   std::unique_ptr<Subscription> subscription_;
   std::shared_ptr<UpstreamState> service_;
