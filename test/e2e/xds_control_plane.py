@@ -71,13 +71,14 @@ class ControlPlane:
     delay        seconds before each response
     garbage      bytes that are sent in place of each response, each in a well-formed gRPC message
     refuses      whether each stream ends at once with UNAVAILABLE
+    withheld     types of which nothing is sent; see `release`
     """
 
     def __init__(self, tls=None, client_ca=None, address=None):
         """`tls` is {"chain": PATH, "key": PATH}; with `client_ca`, clients need a certificate of that authority."""
         require(grpc, "missing: Python's grpcio and xds-protos; run tools/deps")
         self.address = address or f"127.0.0.1:{free_port()}"
-        self.delay, self.garbage, self.refuses = 0, None, False
+        self.delay, self.garbage, self.refuses, self.withheld = 0, None, False, frozenset()
         self.answers, self.requests, self.nodes, self.problems = [], [], [], []
         self.streams = 0  # How many have been opened.
         self.stream_times = []
@@ -138,6 +139,13 @@ class ControlPlane:
                 kind[name_of(resource)] = json_format.ParseDict(resource, any_pb2.Any())
         with self._news:
             self._resources, self._version = made, version
+            for events in self._queues:
+                events.put("set")
+
+    def release(self, *kinds):
+        """Sends what `withheld` has held back, of these types or of all."""
+        with self._news:
+            self.withheld = frozenset(self.withheld) - set(kinds or self.withheld)
             for events in self._queues:
                 events.put("set")
 
@@ -259,7 +267,7 @@ class ControlPlane:
     def _state(self, kind, sent):
         with self._news:
             version, all_resources = self._version, self._resources.get(kind, {})
-        if version is None:
+        if version is None or kind in self.withheld:
             return
         wildcard = kind in WILDCARD and (not sent.names or "*" in sent.names)
         resources = {name: resource for name, resource in all_resources.items()
@@ -300,7 +308,7 @@ class ControlPlane:
     def _difference(self, kind, sent):
         with self._news:
             version, all_resources = self._version, self._resources.get(kind, {})
-        if version is None:
+        if version is None or kind in self.withheld:
             return
         wanted = {name: (hashlib.sha256(resource.SerializeToString(deterministic=True)).hexdigest()[:16], resource)
                   for name, resource in all_resources.items()

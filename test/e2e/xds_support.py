@@ -108,6 +108,7 @@ class DataPlane:
     """A client of the control plane: Sluice."""
 
     HAS_CACHE = True
+    KEEPS_ROUTES = True  # While the clusters of their next version are not there.
     STOP_SIGNAL = signal.SIGTERM
 
     def __init__(self, address, tls=None, cache=None, delta=False):
@@ -161,7 +162,7 @@ class DataPlane:
 class Envoy(DataPlane):
     """Envoy, the program that the environment variable ENVOY names, as proof that a scenario is right."""
 
-    HAS_CACHE = False
+    HAS_CACHE = KEEPS_ROUTES = False
 
     def arguments(self, cache):
         return [os.environ["ENVOY"], "-c", self.path, "--disable-hot-restart", "-l", "warning", "--concurrency", "1",

@@ -176,7 +176,8 @@ int run(const Arguments& arguments) {
                                      .files = std::move(files),
                                      .load = load_with_flags,
                                      .feed = client ? &client->feed() : nullptr,
-                                     .xds_counters = client ? &client->counters() : nullptr});
+                                     .xds_counters = client ? &client->counters() : nullptr,
+                                     .xds_dump = client ? &client->dump() : nullptr});
   const absl::Status status = server.run();
   client.reset();
   return status.ok() ? 0 : fail(1, status.message());

@@ -32,6 +32,8 @@ class JsonWriter {
     return raw(std::to_string(number));
   }
   JsonWriter& value(double number);
+  /// A number as it is to be written. Precondition: it is one in JSON.
+  JsonWriter& number(std::string_view text) { return raw(text); }
   JsonWriter& null() { return raw("null"); }
   template <class T>
   JsonWriter& member(std::string_view name, const T& its_value) {

@@ -13,11 +13,13 @@ struct XdsCounters {
 
   std::array<Counter, kKinds> accepted;  ///< Responses, by kind.
   std::array<Counter, kKinds> rejected;
-  Counter connects;    ///< Streams that were opened.
-  Counter failures;    ///< Streams that could not be opened, or that broke.
-  Counter connected;   ///< 1 while there is a stream, else 0.
-  Counter updated_s;   ///< When the last response was accepted: Unix time.
-  Counter from_cache;  ///< 1 while the configuration is the one from the disk.
+  Counter connects;       ///< Streams that were opened.
+  Counter failures;       ///< Streams that could not be opened, or that broke.
+  Counter connected;      ///< 1 while there is a stream, else 0.
+  Counter updated_s;      ///< When the last response was accepted: Unix time.
+  Counter from_cache;     ///< 1 while the configuration is the one from the disk.
+  Counter waiting;        ///< Routes and listeners whose update waits for clusters, now.
+  Counter wait_timeouts;  ///< Those that have waited in vain.
 };
 
 }  // namespace sluice

@@ -61,6 +61,8 @@ constexpr Help kHelp[] = {
     {"xds_responses_total", "Responses of the control plane, by the kind of their resources and what became of them."},
     {"xds_last_update_timestamp_seconds", "When the last response of the control plane was accepted; 0: none was."},
     {"xds_from_cache", "1 while the configuration is the one that was kept on disk, else 0."},
+    {"xds_waiting_updates", "Routes and listeners whose update waits for clusters that it names."},
+    {"xds_wait_timeouts_total", "Updates that were put into use without clusters that they have waited for."},
     {"sessions_reset_total", "Connections reset because their time to drain was over, by kind."},
     {"tls_reloads_total", "Successful reloads of the TLS files."},
     {"tls_reload_failures_total", "Failed reloads of the TLS files."},

@@ -556,6 +556,8 @@ std::string format_xds(const XdsCounters& counters) {
   }
   line(out, "xds_last_update_timestamp_seconds", "", counters.updated_s.value());
   line(out, "xds_from_cache", "", counters.from_cache.value());
+  line(out, "xds_waiting_updates", "", counters.waiting.value());
+  line(out, "xds_wait_timeouts_total", "", counters.wait_timeouts.value());
   return out;
 }
 

@@ -21,6 +21,8 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
       {"/latency", "percentiles of the latencies of requests, connections and handshakes", false, kReads,
        &ProcessPages::latency},
       {"/config", "the running configuration, without secrets", false, kReads, &ProcessPages::config},
+      {"/config_dump", "the resources of a control plane, in Envoy's form; ?include_eds with endpoints", false, kReads,
+       &ProcessPages::config_dump},
       {"/generations", "the configurations in use", false, kReads, &ProcessPages::generations},
       {"/upstreams", "each upstream with the state of its endpoints", false, kReads, &ProcessPages::upstreams},
       {kEndpointPage, "an endpoint; POST state=draining, weight=3 or add=true changes it, DELETE removes it", false,

@@ -29,6 +29,7 @@
 #include "proxy/server/metrics_report.h"
 #include "proxy/server/profile_page.h"
 #include "proxy/server/upstream_page.h"
+#include "proxy/xds/config_dump.h"
 #include "sluice/tier.h"
 #include "sluice/version.h"
 
@@ -240,6 +241,17 @@ AdminResponse ProcessPages::config(const AdminRequest& request) {
   config::write_config(*shown->config, json.key("config"));
   json.end_object();
   return json_response(std::move(json));
+}
+
+AdminResponse ProcessPages::config_dump(const AdminRequest& request) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  if (shown->xds_dump == nullptr) {
+    return {.status = 404, .body = "there is no control plane: /config has the configuration\n"};
+  }
+  const std::string_view name = std::string_view(request.query).substr(0, request.query.find('='));
+  if (!name.empty() && name != "include_eds") return {.status = 400, .body = "expected no query, or include_eds\n"};
+  const bool with_endpoints = !name.empty() && request.query != "include_eds=false";
+  return {.content_type = AdminResponse::kJson, .body = shown->xds_dump->json(with_endpoints)};
 }
 
 AdminResponse ProcessPages::generations(const AdminRequest&) {

@@ -65,6 +65,7 @@ class ProcessPages final : public AdminPages {
   AdminResponse metrics(const AdminRequest& request);
   AdminResponse latency(const AdminRequest& request);
   AdminResponse config(const AdminRequest& request);
+  AdminResponse config_dump(const AdminRequest& request);
   AdminResponse generations(const AdminRequest& request);
   AdminResponse upstreams(const AdminRequest& request);
   AdminResponse endpoint(const AdminRequest& request);

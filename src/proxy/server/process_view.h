@@ -20,6 +20,9 @@ namespace sluice {
 struct BodyFile;
 class OverloadState;
 struct XdsCounters;
+namespace xds {
+class ConfigDump;
+}  // namespace xds
 
 /// The current generation at one moment. Immutable, so any thread may read it; what it refers to may be read on any
 /// thread, too.
@@ -29,9 +32,10 @@ struct ProcessView {
   std::vector<std::shared_ptr<WorkerCounters>> counters;      ///< By worker.
   std::vector<std::optional<size_t>> access_log_of_listener;  ///< Index into `access_logs`.
   const AccessLogs* access_logs = nullptr;
-  const BodyFile* body_file = nullptr;      ///< Null if there is none.
-  const OverloadState* overload = nullptr;  ///< Null if there is none.
-  const XdsCounters* xds = nullptr;         ///< Null without a control plane.
+  const BodyFile* body_file = nullptr;        ///< Null if there is none.
+  const OverloadState* overload = nullptr;    ///< Null if there is none.
+  const XdsCounters* xds = nullptr;           ///< Null without a control plane.
+  const xds::ConfigDump* xds_dump = nullptr;  ///< The same.
 
   /// A generation that connections still use.
   struct Applied {

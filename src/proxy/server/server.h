@@ -64,6 +64,7 @@ class Server {
     /// server. Null: there is no control plane.
     xds::ConfigFeed* feed = nullptr;
     const XdsCounters* xds_counters = nullptr;  ///< The same.
+    const xds::ConfigDump* xds_dump = nullptr;  ///< The same.
   };
   Server(config::Snapshot<config::Config> config, Options options);
   ~Server();

@@ -131,6 +131,7 @@ ProcessView Server::view() const {
                     .body_file = body_file_.get(),
                     .overload = &overload_,
                     .xds = options_.xds_counters,
+                    .xds_dump = options_.xds_dump,
                     .current = applied_};
   for (const Retired& each : retired_) {
     shown.earlier.push_back(each.applied);

@@ -102,7 +102,11 @@ class Warnings {
 }  // namespace
 
 ConfigMaker::ConfigMaker(const Bootstrap& bootstrap, Options options)
-    : bootstrap_(bootstrap), options_(std::move(options)), files_(options_.secret_folder) {}
+    : bootstrap_(bootstrap), options_(std::move(options)), files_(options_.secret_folder) {
+  for (const Node* const cluster : bootstrap_.resources.clusters) {
+    if (const Node* const name = cluster->find("name")) static_clusters_.insert(name->text);
+  }
+}
 
 // What a version that stays in use refers to stays, too.
 ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
@@ -132,8 +136,21 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
   return ready;
 }
 
-absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
+absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms) {
   ResourceStore ready = ready_part(store);
+  const ResourceStore newest = ready;
+  wait_.put_off(in_use_, static_clusters_, now_ms, ready);
+  // What is put off is checked now, so that the response that brings it is rejected, and none that comes later.
+  if (wait_.has_news()) {
+    if (const auto checked = map(newest, true); !checked.ok()) return checked.status();
+  }
+  absl::StatusOr<config::Config> config = map(ready, false);
+  if (config.ok()) next_ = std::move(ready);
+  return config;
+}
+
+// A trial has no effect, and logs nothing.
+absl::StatusOr<config::Config> ConfigMaker::map(const ResourceStore& ready, bool is_trial) {
   files_.forget_named();
   envoy::ResourceSet set = bootstrap_.resources;
   set.may_follow = true;
@@ -152,16 +169,15 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store) {
   }
   envoy::Findings findings;
   const Node tree = envoy::map_to_tree(set, findings);
-  if (const absl::Status checked = check_findings(findings); !checked.ok()) return checked;
+  if (const absl::Status checked = check_findings(findings, is_trial); !checked.ok()) return checked;
   absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
   if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), tree));
   config->reload.max_generations = kMaxGenerations;
-  next_ = std::move(ready);
   return config;
 }
 
 // A response is rejected only for findings that the accepted resources do not have already.
-absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
+absl::Status ConfigMaker::check_findings(const envoy::Findings& findings, bool is_trial) {
   std::vector<std::string> reasons;
   Warnings warnings;
   next_known_.clear();
@@ -180,12 +196,13 @@ absl::Status ConfigMaker::check_findings(const envoy::Findings& findings) {
     }
     next_known_.insert(std::move(text));
   }
-  warnings.write();
+  if (!is_trial) warnings.write();
   return reasons.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrJoin(reasons, "; "));
 }
 
 void ConfigMaker::commit() {
   files_.keep_named();
+  wait_.commit();
   in_use_ = next_;
   known_ = next_known_;
   known_fields_ = next_known_fields_;

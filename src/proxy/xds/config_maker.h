@@ -1,6 +1,7 @@
 // From the resources of a control plane to a configuration.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
@@ -12,13 +13,15 @@
 #include "proxy/config/model/config.h"
 #include "proxy/envoy/finding.h"
 #include "proxy/xds/bootstrap.h"
+#include "proxy/xds/cluster_wait.h"
 #include "proxy/xds/resource_store.h"
 #include "proxy/xds/secret_files.h"
 
 namespace sluice::xds {
 
 /// Makes a configuration of what is ready: a cluster that has its endpoints and secrets, and a listener that has its
-/// routes and secrets. While the next version of one is not ready, the last one that was stays in use.
+/// routes and secrets. While the next version of one is not ready, the last one that was stays in use; so do routes
+/// whose next version names clusters that are not there yet (ClusterWait).
 class ConfigMaker {
  public:
   struct Options {
@@ -30,17 +33,24 @@ class ConfigMaker {
   ConfigMaker(const Bootstrap& bootstrap, Options options);
 
   /// The configuration of these resources. The error names each resource and field that cannot be taken over.
-  absl::StatusOr<config::Config> make(const ResourceStore& store);
+  absl::StatusOr<config::Config> make(const ResourceStore& store, uint64_t now_ms);
   /// The last configuration that make() returned is in effect.
   void commit();
+  /// The updates that wait for clusters. At its due_ms() the configuration is to be made again, of the same resources.
+  const ClusterWait& wait() const { return wait_; }
+  /// The resources of the configuration that is in effect.
+  const ResourceStore& in_use() const { return in_use_; }
 
  private:
   ResourceStore ready_part(const ResourceStore& store) const;
-  absl::Status check_findings(const envoy::Findings& findings);
+  absl::StatusOr<config::Config> map(const ResourceStore& ready, bool is_trial);
+  absl::Status check_findings(const envoy::Findings& findings, bool is_trial);
 
   const Bootstrap& bootstrap_;
   const Options options_;
+  std::set<std::string> static_clusters_;
   SecretFiles files_;
+  ClusterWait wait_;
   ResourceStore in_use_;                                    // Of the configuration that is in effect.
   ResourceStore next_;                                      // Of the last one that was made.
   std::set<std::string> known_, next_known_;                // Findings that do not reject anything any more.

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -105,11 +107,26 @@ void XdsClient::read_cache() {
 }
 
 absl::Status XdsClient::apply(const ResourceStore& candidate) {
-  absl::StatusOr<config::Config> config = maker_.make(candidate);
+  absl::StatusOr<config::Config> config = maker_.make(candidate, monotonic_ms());
   if (!config.ok()) return config.status();
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  dump_.publish(maker_.in_use(), candidate, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  counters_.waiting.set(maker_.wait().size());
+  counters_.wait_timeouts.set(maker_.wait().timeouts());
+  // Nothing waits before the thread runs, as nothing is in use.
+  if (wait_) wait_->cancel();
+  if (const std::optional<uint64_t> due = maker_.wait().due_ms(); due && wait_) worker_->timers().arm(*wait_, *due);
   return absl::OkStatus();
+}
+
+void XdsClient::end_wait() {
+  if (stopping_) return;
+  if (const absl::Status applied = apply(subscription_->store()); !applied.ok()) {
+    log_lines(LogLevel::kError, absl::StrCat("xds: an update that has waited for clusters cannot be used: ",
+                                             applied.message(), "; what is in use stays"));
+  }
 }
 
 // ---- The thread ----
@@ -136,6 +153,7 @@ void XdsClient::main() {
   worker_->run();
   resolver_.reset();
   retry_.reset();
+  wait_.reset();
   view_.reset();
   services_.reset();
   handshakers_.reset();
@@ -150,6 +168,7 @@ void XdsClient::begin_service() {
   services_ = std::make_unique<AdsServices>(*worker_, *handshakers_, *service_);
   view_ = std::make_unique<EndpointView>(service_->slots());
   retry_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->connect(); }, this);
+  wait_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->end_wait(); }, this);
   if (!Resolver::has_names(*config)) return;
   resolver_ = std::make_unique<Resolver>(Resolver::Upstreams{service_}, [] {});
   if (const absl::Status started = resolver_->start(); !started.ok()) {

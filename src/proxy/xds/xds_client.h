@@ -15,6 +15,7 @@
 #include "proxy/resolve/resolver.h"
 #include "proxy/xds/ads_connection.h"
 #include "proxy/xds/bootstrap.h"
+#include "proxy/xds/config_dump.h"
 #include "proxy/xds/config_feed.h"
 #include "proxy/xds/config_maker.h"
 #include "proxy/xds/subscription.h"
@@ -37,6 +38,7 @@ class XdsClient final : private AdsConnection::Owner {
 
   ConfigFeed& feed() { return feed_; }
   const XdsCounters& counters() const { return counters_; }
+  const ConfigDump& dump() const { return dump_; }
 
  private:
   XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap);
@@ -46,6 +48,7 @@ class XdsClient final : private AdsConnection::Owner {
   void connect();
   void connect_later();
   absl::Status apply(const ResourceStore& candidate);
+  void end_wait();
   // AdsConnection::Owner
   void on_open(AdsConnection& connection) override;
   absl::Status on_message(std::string_view message) override;
@@ -55,6 +58,7 @@ class XdsClient final : private AdsConnection::Owner {
   const std::unique_ptr<Bootstrap> bootstrap_;
   XdsCounters counters_;
   ConfigFeed feed_;
+  ConfigDump dump_;
   ConfigMaker maker_;
   std::unique_ptr<Subscription> subscription_;
   std::shared_ptr<UpstreamState> service_;
@@ -65,6 +69,7 @@ class XdsClient final : private AdsConnection::Owner {
   std::unique_ptr<AdsServices> services_;
   std::unique_ptr<EndpointView> view_;
   std::unique_ptr<Timer> retry_;
+  std::unique_ptr<Timer> wait_;  // For the end of the time that updates wait for clusters.
   AdsConnection* connection_ = nullptr;
   uint32_t endpoint_ = 0;  // Of the connection; held in view_.
   size_t attempts_ = 0;    // Since the last message.

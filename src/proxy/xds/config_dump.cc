@@ -1,0 +1,142 @@
+#include "proxy/xds/config_dump.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "proxy/common/json_writer.h"
+#include "proxy/envoy/proto_json.h"
+
+namespace sluice::xds {
+
+class ConfigDump::Writer {
+ public:
+  explicit Writer(const Shown& shown) : shown_(shown) {}
+
+  std::string write(bool with_endpoints) && {
+    json_.begin_object().key("configs").begin_array();
+    section("Clusters", [this] {
+      list("dynamic_active_clusters", shown_.in_use, ResourceKind::kCluster, "cluster");
+      list("dynamic_warming_clusters", waiting(ResourceKind::kCluster), ResourceKind::kCluster, "cluster");
+    });
+    if (with_endpoints) {
+      section("Endpoints",
+              [this] { list("dynamic_endpoint_configs", shown_.in_use, ResourceKind::kEndpoints, "endpoint_config"); });
+    }
+    section("Listeners", [this] { listeners(); });
+    section("Routes", [this] { list("dynamic_route_configs", shown_.in_use, ResourceKind::kRoutes, "route_config"); });
+    section("Secrets", [this] { list("dynamic_active_secrets", shown_.in_use, ResourceKind::kSecret, "secret"); });
+    note_left_out();
+    json_.end_array().end_object();
+    return std::move(json_).text();
+  }
+
+ private:
+  template <class Members>
+  void section(std::string_view name, const Members& members) {
+    json_.begin_object().member("@type", absl::StrCat("type.googleapis.com/envoy.admin.v3.", name, "ConfigDump"));
+    members();
+    json_.end_object();
+  }
+
+  // The resources whose newest version is not in use.
+  ResourceStore waiting(ResourceKind kind) const {
+    ResourceStore made;
+    for (const auto& [name, resource] : shown_.newest.of(kind)) {
+      if (shown_.in_use.find(kind, name) != resource) made.of(kind).emplace(name, resource);
+    }
+    return made;
+  }
+
+  // The members that all kinds of entries have.
+  void members(ResourceKind kind, const Resource& resource, std::string_view member) {
+    if (!resource.version.empty()) json_.member("version_info", resource.version);
+    json_.key(member);
+    resources_.write_any(info_of(kind).type, resource.bytes);
+    if (const auto since = shown_.since_ms.find(&resource); since != shown_.since_ms.end()) {
+      json_.member("last_updated",
+                   absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(since->second), absl::UTCTimeZone()));
+    }
+  }
+
+  void list(std::string_view name, const ResourceStore& store, ResourceKind kind, std::string_view member) {
+    if (store.of(kind).empty()) return;
+    json_.key(name).begin_array();
+    for (const auto& [key, resource] : store.of(kind)) {
+      json_.begin_object();
+      if (kind == ResourceKind::kSecret) json_.member("name", key);
+      members(kind, *resource, member);
+      json_.end_object();
+    }
+    json_.end_array();
+  }
+
+  void listeners() {
+    ResourceStore all = shown_.in_use;
+    for (const auto& each : shown_.newest.of(ResourceKind::kListener)) all.of(ResourceKind::kListener).insert(each);
+    const ResourceStore next = waiting(ResourceKind::kListener);
+    if (all.of(ResourceKind::kListener).empty()) return;
+    json_.key("dynamic_listeners").begin_array();
+    for (const auto& each : all.of(ResourceKind::kListener)) {
+      json_.begin_object().member("name", each.first);
+      listener_state("active_state", shown_.in_use, each.first);
+      listener_state("warming_state", next, each.first);
+      json_.end_object();
+    }
+    json_.end_array();
+  }
+
+  void listener_state(std::string_view member, const ResourceStore& store, std::string_view name) {
+    const ResourcePointer resource = store.find(ResourceKind::kListener, name);
+    if (resource == nullptr) return;
+    json_.key(member).begin_object();
+    members(ResourceKind::kListener, *resource, "listener");
+    json_.end_object();
+  }
+
+  // In a type that readers of the document know, so that they do not stumble over it.
+  void note_left_out() {
+    if (resources_.left_out().empty()) return;
+    json_.begin_object().member("@type", "type.googleapis.com/google.protobuf.Struct");
+    json_.key("value").begin_object();
+    json_.member("note", "Sluice does not know these messages and fields of Envoy's: their contents are left out");
+    json_.key("left_out").begin_array();
+    for (const std::string& each : resources_.left_out()) json_.value(each);
+    json_.end_array().end_object().end_object();
+  }
+
+  const Shown& shown_;
+  JsonWriter json_;
+  envoy::ProtoJson resources_{json_};
+};
+
+void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newest, int64_t now_ms) {
+  auto shown = std::make_shared<Shown>(Shown{.in_use = in_use, .newest = newest, .since_ms = {}});
+  std::shared_ptr<const Shown> before;
+  {
+    const std::lock_guard lock(mutex_);
+    before = shown_;
+  }
+  for (const ResourceStore* const store : {&in_use, &newest}) {
+    for (const KindInfo& info : kKinds) {
+      for (const auto& [name, resource] : store->of(info.kind)) {
+        const auto since = before->since_ms.find(resource.get());
+        shown->since_ms.emplace(resource.get(), since != before->since_ms.end() ? since->second : now_ms);
+      }
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  shown_ = std::move(shown);
+}
+
+std::string ConfigDump::json(bool with_endpoints) const {
+  std::shared_ptr<const Shown> shown;
+  {
+    const std::lock_guard lock(mutex_);
+    shown = shown_;
+  }
+  return Writer(*shown).write(with_endpoints);
+}
+
+}  // namespace sluice::xds
