@@ -31,6 +31,11 @@ class ListenerLog {
 
   const config::LogFormat& format() const { return config_.format; }
 
+  /// Whether a record's field of a request may matter other than its User-Agent.
+  bool may_show_fields() const {
+    return config_.format.kind() == config::LogFormat::Kind::kText || !config_.when.empty();
+  }
+
   /// Queues the record, or its line, if selects() says so. Without room for it, it counts as dropped. Allocates
   /// nothing.
   void write(const AccessRecord& record);

@@ -123,6 +123,8 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Counts a session that is about to be made to continue one. It was admitted when it was accepted, so the limits do
   /// not end it now.
   void admit_resumed();
+  /// Counts a session that is about to take the place of another one here, whose connection it continues.
+  void admit_replacement();
   /// The session is complete.
   void resumed(Session& session);
   /// A place for a session that resume() continues. Null if the listener does not limit sources, or if the limit is

@@ -98,6 +98,11 @@ class HttpSession final : public Session,
   bool write_state(StateWriter& out, MovingSession& moving, const StreamPlaces& places);
   /// Takes the descriptors away, and leaves.
   void depart(MovingSession& moving);
+  /// Whether it is a tunnel of HTTP/1.1 on both sides that has nothing left to do but to forward bytes and note its
+  /// end.
+  bool can_settle() const;
+  /// Continues as a SettledTunnel. Preconditions: can_settle(), all its connections are detached, and nothing waits.
+  void settle();
   /// It can continue nowhere.
   void abandon();
   /// The last steps of resume(): continues with the codec, if it has one, and then with the bytes that had arrived.

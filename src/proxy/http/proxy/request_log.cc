@@ -65,13 +65,28 @@ void RequestLog::keep_fields(RequestContext& context, const Head& response) {
 void RequestLog::write(const RequestContext& context, const RequestOutcome& outcome) const {
   HttpListener& listener = context.listener();
   if (!listener.log) return;
+  const RequestAttributes attributes = context.attributes();
+  std::array<char, kRuleTextBytes> rule_room;
+  std::string_view detail;
+  if (context.broken() != 0) detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
+  write(listener,
+        {.attributes = attributes,
+         .target = context.original_path(),
+         .kept = kept(*attributes.fields),
+         .route = context.target(),
+         .end = context.end(),
+         .detail = detail},
+        outcome);
+}
+
+void RequestLog::write(HttpListener& listener, const LoggedRequest& request, const RequestOutcome& outcome) const {
+  const RequestAttributes& attributes = request.attributes;
   AccessRecord record;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   record.duration_us = monotonic_us() - started_us_;
   record.time_ms =
       int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000 - static_cast<int64_t>(record.duration_us / 1000);
-  const RequestAttributes attributes = context.attributes();
   std::array<char, ClientIp::kTextBytes> ip;
   record.client = attributes.client->text(ip);
   record.client_port = attributes.client_port;
@@ -84,29 +99,28 @@ void RequestLog::write(const RequestContext& context, const RequestOutcome& outc
   }
   record.method = attributes.method;
   record.authority = attributes.authority;
-  record.path = context.original_path();
+  record.path = request.target;
   record.status = outcome.status;
-  record.reason = http_end_name(context.end());
-  std::array<char, kRuleTextBytes> rule_room;
-  if (context.broken() != 0) record.detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
+  record.reason = http_end_name(request.end);
+  record.detail = request.detail;
   record.request_bytes = outcome.request_bytes;
   record.response_bytes = outcome.response_bytes;
   record.pinned_bytes = uint64_t{pinned_kib_} * 1024;
   if (response_us_ != 0) record.upstream_us = response_us_;
   std::array<char, 12> index;
-  if (context.target()) record.route = name_of(*context.target(), index);
+  if (request.route) record.route = name_of(*request.route, index);
   record.upstream = outcome.upstream;
   record.endpoint = outcome.endpoint;
   record.attempts = outcome.attempts;
-  KeptValues kept(attributes.fields->text(texts_));
-  record.user = kept.take();
+  KeptValues values(request.kept);
+  record.user = values.take();
   record.grpc_status = outcome.grpc_status;
   record.user_agent = attributes.fields->value("user-agent");
   record.request_id = attributes.request_id;
   record.trace_id = attributes.trace_id;
   record.span_id = outcome.span_id;
   record.facts = &attributes;
-  record.response_fields = kept;
+  record.response_fields = values;
   listener.log->write(record);
 }
 
