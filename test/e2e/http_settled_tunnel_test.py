@@ -267,7 +267,7 @@ class Memory(SettledTest):
 
     @unittest.skipIf(harness.SANITIZER, "a sanitizer's shadow memory")
     def test_memory(self):
-        count, most = 500, 1600
+        count, most = 300, 1700
         origin = self.keep(Origin())
         config = self.http_config(origin, listener={"tls": {"certificates": [self.server]}})
         proxy = self.start({**config, "workers": 1}, cut_allowed=True)

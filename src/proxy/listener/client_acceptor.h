@@ -117,6 +117,9 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Where sessions go. Precondition: they are moving out.
   Departures& departures() { return *departures_; }
   bool moving_out() const { return departures_ != nullptr; }
+  /// Whether its sessions stay as they are: it is not leaving them to anyone, nor ending them. A pass through the
+  /// sessions that does that would miss one that takes the place of another.
+  bool settled() const { return !departures_ && !successor_ && !draining_ && !shut_down_; }
   /// Continues a session that has left another acceptor with this listener's name. `find`, `stays`: see SessionFactory.
   /// False: it could not, and the session has ended.
   bool resume(MovingSession session, FindAcceptor find, bool stays);

@@ -2,12 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-
-#include "sluice/internal/check.h"
 
 namespace sluice {
 
@@ -19,10 +16,12 @@ class BlockMemory {
   explicit BlockMemory(size_t block_bytes)
       : block_bytes_((block_bytes + kAlignment - 1) & ~(kAlignment - 1)),
         blocks_(static_cast<uint32_t>((kSlabBytes - kFirstBlock) / block_bytes_)) {}
+  /// Objects that still exist keep their slabs.
   ~BlockMemory() {
-    while (first_) {
-      SLUICE_CHECK(first_->used == 0);  // Full ones are not in the list, and so would leak.
-      free_slab(first_);
+    for (Slab* slab = first_; slab;) {
+      Slab* const next = slab->next;
+      if (slab->used == 0) munmap(slab, kSlabBytes);
+      slab = next;
     }
   }
   BlockMemory(const BlockMemory&) = delete;

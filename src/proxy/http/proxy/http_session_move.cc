@@ -177,7 +177,7 @@ bool HttpSession::is_tunnel() const { return version_ == Version::kHttp1 && code
 // ---- Within this process ----
 
 bool HttpSession::can_settle() const {
-  if (!is_tunnel() || draining_ || stays_ || ending() || acceptor_->moving_out() || acceptor_->successor())
+  if (!is_tunnel() || draining_ || stays_ || ending() || !acceptor_->settled())
     return false;
   if (transport_.queued() > 0 || codec_->has_output() || !can_move()) return false;
   const std::vector<MovableStream*> streams = movable_streams();
