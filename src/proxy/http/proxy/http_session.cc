@@ -14,7 +14,6 @@
 #include "proxy/http/proxy/body_buffer.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_services.h"
-#include "proxy/http/proxy/moving_group.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/transport/handshakes.h"
 
@@ -447,7 +446,7 @@ void HttpSession::on_timer() {
       count_end(SessionEnd::kClientLeft);
       return reset();
     }
-    if (can_settle()) return MovingGroup::begin_settling(*this);
+    if (can_settle()) return begin_settling();
     if (codec_) park_codec();
   }
   uint64_t due = UINT64_MAX;

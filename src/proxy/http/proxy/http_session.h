@@ -185,6 +185,7 @@ class HttpSession final : public Session,
   /// Moves to the successor of its acceptor, if there is one.
   void follow_configuration();
   // http_session_move.cc
+  void begin_settling();
   void release_requests();
   void write_connection(StateWriter& out);
   bool read_state(ResumingGroup& from);

@@ -177,12 +177,13 @@ bool HttpSession::is_tunnel() const { return version_ == Version::kHttp1 && code
 // ---- Within this process ----
 
 bool HttpSession::can_settle() const {
-  if (!is_tunnel() || draining_ || stays_ || ending() || !acceptor_->settled())
-    return false;
+  if (!is_tunnel() || draining_ || stays_ || ending() || !acceptor_->settled()) return false;
   if (transport_.queued() > 0 || codec_->has_output() || !can_move()) return false;
   const std::vector<MovableStream*> streams = movable_streams();
   return streams.size() == 1 && streams[0]->can_settle();
 }
+
+void HttpSession::begin_settling() { MovingGroup::begin_settling(*this); }
 
 void HttpSession::settle() {
   MovableStream& tunnel = *movable_streams()[0];

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "alts_like/record_state.h"
 #include "net/worker.h"
 #include "proxy/config/model/units.h"
@@ -198,10 +199,12 @@ SessionEnd SettledTunnel::note_end(SessionEnd end) {
   if (record_->listener.log) write_log(why);
   const SessionEnd counted = counted_end(end);
   if (counted != end) {
+    // As the codec would have said.
+    const std::string_view error =
+        end == SessionEnd::kClientError ? "the connection ended within a body" : "the stream was reset";
     std::array<char, ClientIp::kTextBytes> room;
     log_client(acceptor().worker(), *record_->listener.listener, record_->client.text(room),
-               end == SessionEnd::kClientError ? "HTTP/1.1 with it failed: the connection ended within a body"
-                                               : "HTTP/1.1 with it failed: the stream was reset");
+               absl::StrCat("HTTP/1.1", " with it failed: ", error));
   }
   return counted;
 }
