@@ -31,7 +31,7 @@ class ListenerLog {
 
   const config::LogFormat& format() const { return config_.format; }
 
-  /// Whether write() reads the `facts` of a record. They are costly.
+  /// Whether write() reads the `facts` of a record, and so any field of a request.
   bool uses_facts() const {
     return to_.records || !config_.when.empty() || format().kind() == config::LogFormat::Kind::kText;
   }

@@ -76,14 +76,14 @@ void L4Session::start(ClientAcceptor& acceptor, ListenerLog* log, int fd, int fa
   session->setup_->client.begin();
 }
 
-L4Session::L4Session(ClientAcceptor& acceptor, bool logged)
+L4Session::L4Session(ClientAcceptor& acceptor, Kind kind)
     : acceptor_(acceptor),
       client_(acceptor.worker(), *this),
       started_ms_(acceptor.worker().now_ms()),
       upstream_(acceptor.worker(), *this),
       timer_([](void* self) { static_cast<L4Session*>(self)->on_timer(); }, this),
       last_active_ms_(started_ms_),
-      logged_(logged) {
+      kind_(kind) {
   acceptor_.joined(*this);
 }
 
@@ -369,6 +369,8 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
   if (ConnectionLog* const line = log()) {
     is_client(from) ? line->count_in(bytes) : line->count_out(bytes);
     line->note_pinned(to.queued() + from.queued());
+  } else if (is_tunnel()) {
+    note_passed(is_client(from), bytes, to.queued() + from.queued());
   }
   if (to.queued() >= high_mark()) from.stop_reading();
 }
@@ -425,9 +427,9 @@ void L4Session::on_end(Transport& from, bool truncated) {
 // section 6.1, RFC 5246 section 7.2.1): with TLS the close_notify is left out, without TLS the connection is reset.
 void L4Session::side_ended(Transport& from, bool truncated) {
   if (truncated) {
-    if (!other(from).secured()) stay();
+    if (!other(from).secured() || is_tunnel()) stay();
     (is_client(from) ? counters().tls_truncated : endpoint_counters().tls_truncated).add();
-    if (!other(from).secured()) {
+    if (!other(from).secured() || is_tunnel()) {
       return begin_draining(from, is_client(from) ? SessionEnd::kClientError : SessionEnd::kUpstreamError,
                             Drain::kQueue);
     }
@@ -494,7 +496,7 @@ void L4Session::on_timer() {
       break;
   }
   // Activity only records the time. The timer compares it when it fires, and is armed again if there was some.
-  const uint64_t idle_ms = acceptor_.overload().reduced_ms(milliseconds(acceptor_.tcp().idle_timeout));
+  const uint64_t idle_ms = idle_timeout_ms();
   const uint64_t max_ms = milliseconds(acceptor_.tcp().max_duration);
   const uint64_t quiet_ms = idle_ms > 0 ? std::min(kQuietMs, idle_ms / 2) : kQuietMs;
   if (now >= last_active_ms_ + quiet_ms) check_quiet();
@@ -513,11 +515,21 @@ void L4Session::on_timer() {
     const uint64_t retry_ms = acceptor_.worker().short_of_memory() ? kShedLoadRetryMs : kQuietMs;
     due = std::min(due, std::max(last_active_ms_ + stuck_ms, now + retry_ms));
   }
+  if (is_tunnel() && client_.queued() > 0) {
+    if (client_is_stuck(now)) return finish(SessionEnd::kStuck);
+    due = std::min(due, now + kQuietMs);
+  }
   if (max_ms > 0) {
     if (now >= started_ms_ + max_ms) return finish(SessionEnd::kMaxDuration);
     due = std::min(due, started_ms_ + max_ms);
   }
   if (due != UINT64_MAX) arm_timer(due);
+}
+
+// Requests, and so their tunnels, do not end earlier while memory is short.
+uint64_t L4Session::idle_timeout_ms() const {
+  const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
+  return is_tunnel() ? idle_ms : acceptor_.overload().reduced_ms(idle_ms);
 }
 
 // Finds what completions do not report: a reset that arrived together with data, and the progress of a send to a slow
@@ -537,7 +549,7 @@ void L4Session::check_quiet() {
 // The timer is due only after the idle timeout that applied when it was armed.
 bool L4Session::review_memory() {
   const uint64_t idle_ms = milliseconds(acceptor_.tcp().idle_timeout);
-  if (state_ != State::kForwarding || idle_ms == 0 || !acceptor_.overload().reduces()) return false;
+  if (state_ != State::kForwarding || idle_ms == 0 || is_tunnel() || !acceptor_.overload().reduces()) return false;
   const uint64_t quiet_for_ms = acceptor_.worker().now_ms() - last_active_ms_;
   if (quiet_for_ms < acceptor_.overload().reduced_ms(idle_ms) || quiet_for_ms >= idle_ms) return false;
   acceptor_.overload().count(OverloadAction::kReduceTimeouts);
@@ -568,7 +580,7 @@ void L4Session::finish(SessionEnd end) {
   // Close without a reset: a reset would overtake the alert.
   if (state_ == State::kDraining && drain_ == Drain::kAlert) failed_side().close();
   state_ = State::kClosing;
-  counters().ended[static_cast<size_t>(end)].add();
+  count_end(end);
   log_end(session_end_name(end));
   timer_.cancel();
   leave_endpoint();
@@ -577,6 +589,11 @@ void L4Session::finish(SessionEnd end) {
   const bool cut = end != SessionEnd::kFinished;
   cut ? client_.abort() : client_.close();
   cut ? upstream_.abort() : upstream_.close();
+}
+
+void L4Session::count_end(SessionEnd end) {
+  if (is_tunnel()) end = note_end(end);
+  counters().ended[static_cast<size_t>(end)].add();
 }
 
 // A reset drops what the kernel has not delivered yet, so it waits until the other side has received the data from

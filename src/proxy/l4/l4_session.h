@@ -59,10 +59,40 @@ class L4Session : public Session, private Transport::Owner {
   bool close_for_memory() override;
 
  protected:
-  explicit L4Session(ClientAcceptor& acceptor) : L4Session(acceptor, /*logged=*/false) {}
-  /// `logged`: this is a LoggedL4Session.
-  L4Session(ClientAcceptor& acceptor, bool logged);
+  enum class Kind : uint8_t {
+    kPlain,
+    kLogged,  ///< A LoggedL4Session.
+    kTunnel,  ///< A tunnel of HTTP, to which the functions below belong.
+  };
+  /// Two connections with which a session begins, and what is known of them.
+  struct Begun {
+    Transport& client;
+    Transport& upstream;  ///< Both are detached, and have nothing queued.
+    uint32_t upstream_index;
+    uint32_t endpoint_index;
+    uint64_t started_ms;
+    uint64_t active_ms;
+    SourceLimit::Place source_place;
+  };
+
+  explicit L4Session(ClientAcceptor& acceptor, Kind kind = Kind::kPlain);
   virtual ~L4Session();
+
+  /// Takes the connections over, and forwards from now on. May be called once, as the first of all functions.
+  void begin_with(Begun&& from);
+  const Transport& client() const { return client_; }
+  UpstreamState& upstream_state() const;
+  EndpointCounters& endpoint_counters();
+  WorkerUpstream& worker_upstream() const { return acceptor_.upstream(upstream_index_); }
+  uint32_t endpoint_index() const { return endpoint_index_; }
+  ClientAcceptor& acceptor() const { return acceptor_; }
+
+  /// So many bytes of data have passed; `waiting` bytes wait in the proxy now.
+  virtual void note_passed(bool /*from_client*/, size_t /*bytes*/, size_t /*waiting*/) {}
+  /// Whether the client has taken nothing of its queued output for too long. Called about once a second.
+  virtual bool client_is_stuck(uint64_t /*now_ms*/) { return false; }
+  /// The session ends, which is called once. Returns what the listener counts.
+  virtual SessionEnd note_end(SessionEnd end) { return end; }
 
  private:
   //   State        comes from                      what it has
@@ -174,9 +204,10 @@ class L4Session : public Session, private Transport::Owner {
   Transport& other(const Transport& transport) { return is_client(transport) ? upstream_ : client_; }
   bool has_queued() const { return client_.queued() > 0 || upstream_.queued() > 0; }
   PeerAddress client_source() const;
-  UpstreamState& upstream_state() const;
   ListenerCounters& counters();
-  EndpointCounters& endpoint_counters();
+  bool is_tunnel() const { return kind_ == Kind::kTunnel; }
+  void count_end(SessionEnd end);
+  uint64_t idle_timeout_ms() const;
 
   // Ordered to leave no padding: transports are aligned to 16 bytes, and their last 8 bytes are free.
   ClientAcceptor& acceptor_;
@@ -198,7 +229,7 @@ class L4Session : public Session, private Transport::Owner {
   bool endpoint_counted_ : 1 = false;
   bool quiet_ : 1 = false;  // check_quiet() has run since the last activity.
   bool stays_ : 1 = false;  // No other process has taken it.
-  const bool logged_ : 1;   // See log().
+  const Kind kind_ : 2;
 };
 // A proxy with very many connections consists mostly of these objects.
 static_assert(sizeof(L4Session) <= 432);

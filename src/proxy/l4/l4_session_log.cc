@@ -14,7 +14,7 @@ namespace {
 // One allocation has both.
 class LoggedL4Session final : public L4Session {
  public:
-  LoggedL4Session(ClientAcceptor& acceptor, ListenerLog& to) : L4Session(acceptor, /*logged=*/true), log(to) {}
+  LoggedL4Session(ClientAcceptor& acceptor, ListenerLog& to) : L4Session(acceptor, Kind::kLogged), log(to) {}
 
   ConnectionLog log;
 };
@@ -26,7 +26,7 @@ L4Session* L4Session::make(ClientAcceptor& acceptor, ListenerLog* log) {
   return new L4Session(acceptor);
 }
 
-ConnectionLog* L4Session::log() { return logged_ ? &static_cast<LoggedL4Session*>(this)->log : nullptr; }
+ConnectionLog* L4Session::log() { return kind_ == Kind::kLogged ? &static_cast<LoggedL4Session*>(this)->log : nullptr; }
 
 // The address may come from a PROXY header, so it is known when the setup has ended.
 void L4Session::note_client() {

@@ -77,7 +77,7 @@ void L4Session::depart() {
   if (const ConnectionLog* const line = log()) line->write_state(out);
   moving.fds = {client_.take(), upstream_.take()};
   state_ = State::kClosing;
-  counters().ended[static_cast<size_t>(SessionEnd::kMoved)].add();
+  count_end(SessionEnd::kMoved);
   timer_.cancel();
   leave_endpoint();
   acceptor_.departures().depart(acceptor_.worker().index(), std::move(moving));
@@ -136,6 +136,19 @@ bool L4Session::read_log(StateReader& in, int client_fd) {
   if (!in.done()) return line->read_state(in) && in.done();
   line->note_client(PeerAddress::peer_of(client_fd));
   return true;
+}
+
+void L4Session::begin_with(Begun&& from) {
+  client_.take_over(from.client);
+  upstream_.take_over(from.upstream);
+  upstream_index_ = from.upstream_index;
+  endpoint_index_ = from.endpoint_index;
+  started_ms_ = from.started_ms;
+  last_active_ms_ = from.active_ms;
+  source_place_ = std::move(from.source_place);
+  state_ = State::kForwarding;
+  use_endpoint();
+  continue_forwarding();
 }
 
 // Reads on, and measures the time again. A side whose output is too long is read later (on_sent).

@@ -339,9 +339,13 @@ void ClientAcceptor::end_moving_out(bool accepts) {
 }
 
 void ClientAcceptor::admit_resumed() {
+  admit_replacement();
+  counters().resumed.add();
+}
+
+void ClientAcceptor::admit_replacement() {
   context_.global_connections.enter_beyond();
   context_.listener->limits->connections.enter_beyond();
-  counters().resumed.add();
 }
 
 void ClientAcceptor::resumed(Session& session) {

@@ -117,12 +117,17 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Where sessions go. Precondition: they are moving out.
   Departures& departures() { return *departures_; }
   bool moving_out() const { return departures_ != nullptr; }
+  /// Whether its sessions stay as they are: it is not leaving them to anyone, nor ending them. A pass through the
+  /// sessions that does that would miss one that takes the place of another.
+  bool settled() const { return !departures_ && !successor_ && !draining_ && !shut_down_; }
   /// Continues a session that has left another acceptor with this listener's name. `find`, `stays`: see SessionFactory.
   /// False: it could not, and the session has ended.
   bool resume(MovingSession session, FindAcceptor find, bool stays);
   /// Counts a session that is about to be made to continue one. It was admitted when it was accepted, so the limits do
   /// not end it now.
   void admit_resumed();
+  /// Counts a session that is about to take the place of another one here, whose connection it continues.
+  void admit_replacement();
   /// The session is complete.
   void resumed(Session& session);
   /// A place for a session that resume() continues. Null if the listener does not limit sources, or if the limit is

@@ -260,6 +260,16 @@ bool Transport::restore(int fd, StateReader& in) {
   return true;
 }
 
+void Transport::take_over(Transport& from) {
+  SLUICE_DCHECK(!busy() && from.detached() && from.queued() == 0 && !from.insecure_);
+  ended_ = from.ended_;
+  sealed_end_ = from.sealed_end_;
+  secure_ = std::move(from.secure_);
+  const bool output_ended = from.socket_.write_ended();
+  socket_.adopt(from.socket_.take());
+  if (output_ended) socket_.shutdown_write();
+}
+
 // ---- The end ----
 
 void Transport::close() {

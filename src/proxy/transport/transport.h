@@ -136,6 +136,9 @@ class Transport final : private Socket::Owner {
   /// Continues a connection that write_state() has written. Takes ownership of the descriptor. Reading has to be
   /// started. False if the state is malformed; the transport may only be closed then. Precondition: not busy().
   bool restore(int fd, StateReader& in);
+  /// Continues the connection of `from`, which is as after take() then. Reading has to be started. Preconditions:
+  /// `from` is detached() and has nothing queued; not busy().
+  void take_over(Transport& from);
 
   /// For an idle connection: sends the pending output of the record layer and frees its memory. False if the socket has
   /// failed without an event (Socket::failed).

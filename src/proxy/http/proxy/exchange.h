@@ -73,6 +73,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   Transport& endpoint_transport() override;
   MovingSession::Endpoint endpoint_names() const override;
   void depart() override;
+  bool can_settle() const override;
+  void settle_as(ClientAcceptor& acceptor, SettlingClient&& client) override;
   void on_endpoint_detached() override;
   void on_endpoint_ends() override;
   // UpstreamCaller
@@ -158,6 +160,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void settle();
   void retire();
   void finish();
+  void leave_streams();
 
   // Tracing.
   [[nodiscard]] bool is_admitted();

@@ -10,7 +10,10 @@
 #include "proxy/http/proxy/exchange.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_upstream.h"
+#include "proxy/http/proxy/settled_tunnel.h"
 #include "proxy/http/proxy/upstream_connection.h"
+#include "proxy/listener/client_acceptor.h"
+#include "sluice/internal/check.h"
 
 namespace sluice {
 
@@ -70,12 +73,41 @@ StreamReceiver::Destination Exchange::destination() const {
 void Exchange::depart() {
   end_ = HttpEnd::kMoved;
   finish();
+  leave_streams();
+}
+
+// They are gone with their connections.
+void Exchange::leave_streams() {
   client_ = upstream_ = nullptr;
   session_ = nullptr;
   if (!to_->speaks_http2()) connection_->leave_with_tunnel();
   std::exchange(connection_, nullptr)->detach();
   leave_endpoint();
   retire();
+}
+
+// The spans of a recorded request need all of it.
+bool Exchange::can_settle() const {
+  return can_move() && !to_->speaks_http2() && !trace_ && broken_ == 0 && !has_place() && !hedge_ &&
+         &listener_ == &session_->listener() && client_->queued() == 0 && upstream_->queued() == 0 &&
+         connection_->transport().queued() == 0 && deadlines_.whole_due_ms == RequestDeadlines::kNever;
+}
+
+void Exchange::settle_as(ClientAcceptor& acceptor, SettlingClient&& client) {
+  const WorkerUpstreams& upstreams = acceptor.upstreams();
+  const auto to = std::ranges::find(upstreams, to_->upstream());
+  SLUICE_CHECK(to != upstreams.end());  // Of its own listener.
+  SettledTunnel::begin(acceptor, std::move(client), *this,
+                       {.transport = connection_->transport(),
+                        .upstream = static_cast<uint32_t>(to - upstreams.begin()),
+                        .endpoint = endpoint_,
+                        .active_ms = deadlines_.active_ms,
+                        .log = log_,
+                        .outcome = {.status = status_,
+                                    .request_bytes = body_.bytes(),
+                                    .response_bytes = response_.bytes(),
+                                    .attempts = attempts_}});
+  leave_streams();
 }
 
 void Exchange::on_endpoint_detached() {

@@ -101,7 +101,7 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
       std::make_unique<OtlpExporter>(http_worker, **collector, spans_of(*config->tracing, listener->name, counts));
 }
 
-HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty()); }
+HttpListener::~HttpListener() { SLUICE_CHECK(exchanges.empty() && settled_tunnels == 0); }
 
 uint32_t HttpListener::rate_limit_service() const {
   if (!config->global_rate_limits) return HttpTarget::kNone;

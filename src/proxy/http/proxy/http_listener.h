@@ -65,6 +65,7 @@ struct HttpListener {
   const HttpRouter& router;
   std::vector<std::shared_ptr<HttpUpstream>> upstreams;  ///< By index in the configuration.
   std::vector<Exchange*> exchanges;                      ///< Those that have not been destroyed.
+  size_t settled_tunnels = 0;                            ///< The same of SettledTunnel.
   const ErrorPages& error_pages;
   SharedBodies bodies;  ///< Bodies of our own responses.
   HttpCounters& counters;

@@ -446,6 +446,7 @@ void HttpSession::on_timer() {
       count_end(SessionEnd::kClientLeft);
       return reset();
     }
+    if (can_settle()) return begin_settling();
     if (codec_) park_codec();
   }
   uint64_t due = UINT64_MAX;

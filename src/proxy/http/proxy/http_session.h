@@ -98,6 +98,11 @@ class HttpSession final : public Session,
   bool write_state(StateWriter& out, MovingSession& moving, const StreamPlaces& places);
   /// Takes the descriptors away, and leaves.
   void depart(MovingSession& moving);
+  /// Whether it is a tunnel of HTTP/1.1 on both sides that has nothing left to do but to forward bytes and note its
+  /// end.
+  bool can_settle() const;
+  /// Continues as a SettledTunnel. Preconditions: can_settle(), all its connections are detached, and nothing waits.
+  void settle();
   /// It can continue nowhere.
   void abandon();
   /// The last steps of resume(): continues with the codec, if it has one, and then with the bytes that had arrived.
@@ -180,6 +185,7 @@ class HttpSession final : public Session,
   /// Moves to the successor of its acceptor, if there is one.
   void follow_configuration();
   // http_session_move.cc
+  void begin_settling();
   void release_requests();
   void write_connection(StateWriter& out);
   bool read_state(ResumingGroup& from);

@@ -56,8 +56,8 @@ class HttpSessionFactory final : public SessionFactory {
     return MovingGroup::resume(session, find_listener, stays);
   }
   void adopt(ClientAcceptor& acceptor, Session& session) override {
-    if (session.kind() == SessionKind::kTcp) return;  // A tunnel that came from another process.
-    static_cast<HttpSession&>(session).move_to(acceptor, listener_);
+    // Others are tunnels that have settled, or came from another process.
+    if (auto* const http = dynamic_cast<HttpSession*>(&session)) http->move_to(acceptor, listener_);
   }
   void stop() override {
     listener_.bodies.drop();
@@ -65,8 +65,8 @@ class HttpSessionFactory final : public SessionFactory {
     if (listener_.log) listener_.log->stop();
   }
   bool idle() const override {
-    return listener_.exchanges.empty() && (!listener_.tracing || listener_.tracing->idle()) &&
-           (!listener_.log || listener_.log->idle());
+    return listener_.exchanges.empty() && listener_.settled_tunnels == 0 &&
+           (!listener_.tracing || listener_.tracing->idle()) && (!listener_.log || listener_.log->idle());
   }
   size_t requests() const override { return listener_.exchanges.size(); }
   Session* session_of(size_t request) override { return listener_.exchanges[request]->session(); }

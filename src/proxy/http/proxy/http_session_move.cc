@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/node_hash_set.h"
 #include "alts_like/record_state.h"
 #include "net/worker.h"
 #include "proxy/http/h1/http1_server.h"
 #include "proxy/http/h2/http2_codec.h"
+#include "proxy/http/proxy/agreement_state.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_session.h"
@@ -44,39 +44,6 @@ constexpr uint64_t kQuietAfterMoveMs = 1000;
 constexpr uint64_t kHoldRequestsMs = 100;
 
 constexpr uint8_t kOwnConnection = 0, kSharedConnection = 1;
-
-// The names of TLS versions and ciphers live as long as the thread. There are few.
-std::string_view lasting(std::string_view name) {
-  thread_local absl::node_hash_set<std::string> names;
-  return *names.emplace(name).first;
-}
-
-void write_agreement(StateWriter& out, const Agreement* agreed) {
-  out.u8(agreed != nullptr);
-  if (!agreed) return;
-  for (const std::string_view text : {agreed->version, agreed->cipher, std::string_view(agreed->server_name),
-                                      std::string_view(agreed->alpn), std::string_view(agreed->common_name)}) {
-    out.text(text);
-  }
-  out.u8(agreed->certified);
-  out.u8(agreed->resumed);
-  out.u32(static_cast<uint32_t>(agreed->peer_names.size()));
-  for (const std::string& name : agreed->peer_names) out.text(name);
-}
-
-std::unique_ptr<Agreement> read_agreement(StateReader& in) {
-  if (in.u8() == 0) return nullptr;
-  auto agreed = std::make_unique<Agreement>();
-  agreed->version = lasting(in.text());
-  agreed->cipher = lasting(in.text());
-  agreed->server_name = in.text();
-  agreed->alpn = in.text();
-  agreed->common_name = in.text();
-  agreed->certified = in.u8() != 0;
-  agreed->resumed = in.u8() != 0;
-  for (uint32_t left = in.u32(); left > 0 && in.ok(); --left) agreed->peer_names.emplace_back(in.text());
-  return agreed;
-}
 
 }  // namespace
 
@@ -206,6 +173,29 @@ void HttpSession::release_requests() {
 Departures* HttpSession::departures() const { return acceptor_->moving_out() ? &acceptor_->departures() : nullptr; }
 
 bool HttpSession::is_tunnel() const { return version_ == Version::kHttp1 && codec_ && codec_->streams() > 0; }
+
+// ---- Within this process ----
+
+bool HttpSession::can_settle() const {
+  if (!is_tunnel() || draining_ || stays_ || ending() || !acceptor_->settled()) return false;
+  if (transport_.queued() > 0 || codec_->has_output() || !can_move()) return false;
+  const std::vector<MovableStream*> streams = movable_streams();
+  return streams.size() == 1 && streams[0]->can_settle();
+}
+
+void HttpSession::begin_settling() { MovingGroup::begin_settling(*this); }
+
+void HttpSession::settle() {
+  MovableStream& tunnel = *movable_streams()[0];
+  moving_.reset();
+  end_counted_ = true;  // The tunnel will count it.
+  tunnel.settle_as(*acceptor_, {.transport = transport_,
+                                .started_ms = started_ms_,
+                                .source_place = std::move(source_place_),
+                                .peer = client_ip_.address(client_port_)});
+  codec_.reset();  // Its stream has left.
+  leave();
+}
 
 // ---- The state ----
 

@@ -3,13 +3,24 @@
 #include <cstdint>
 
 #include "alts_like/record_state.h"
+#include "proxy/common/connection_limits.h"
+#include "proxy/common/peer_address.h"
 #include "proxy/listener/moving_session.h"
 #include "proxy/transport/transport.h"
 
 namespace sluice {
 
+class ClientAcceptor;
 class HttpSession;
 class UpstreamConnection;
+
+/// The client's side of a tunnel that settles.
+struct SettlingClient {
+  Transport& transport;
+  uint64_t started_ms;  ///< When the connection began.
+  SourceLimit::Place source_place;
+  PeerAddress peer;  ///< Not set: what the kernel says.
+};
 
 /// What a stream of HTTP/2 to an endpoint takes along when it moves, apart from the states of the connections.
 struct StreamPairState {
@@ -56,6 +67,11 @@ class MovableStream {
   /// Precondition: it has a connection of its own.
   virtual Transport& endpoint_transport() = 0;
   virtual MovingSession::Endpoint endpoint_names() const = 0;
+  /// Whether it may settle: can_move(), and nothing is left to be done for its request but to note its end.
+  virtual bool can_settle() const { return false; }
+  /// Continues as a SettledTunnel of `acceptor`, and departs. `client`: the client's connection. Preconditions:
+  /// can_settle(), both connections are detached, and nothing waits in them.
+  virtual void settle_as(ClientAcceptor& /*acceptor*/, SettlingClient&& /*client*/) {}
 
   // Called by the connection to the endpoint.
   virtual void on_endpoint_detached() {}

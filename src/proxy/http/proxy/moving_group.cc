@@ -56,6 +56,14 @@ bool MovingGroup::begin(HttpSession& first) {
   return true;
 }
 
+void MovingGroup::begin_settling(HttpSession& tunnel) {
+  auto* const group = new MovingGroup();  // It destroys itself at the end of a turn.
+  group->sessions_.push_back(&tunnel);
+  group->settles_ = true;
+  tunnel.begin_moving(*group);
+  tunnel.detach();
+}
+
 // Finds all that can be reached through shared connections. False: some of it cannot move now.
 bool MovingGroup::collect(HttpSession& first) {
   if (!add(first)) return false;
@@ -103,7 +111,7 @@ bool MovingGroup::add(UpstreamConnection& connection) {
 // ---- The move ----
 
 void MovingGroup::continue_moving() {
-  if (!done_ && detached()) depart();
+  if (!done_ && detached()) settles_ ? settle() : depart();
 }
 
 // Each member is looked at once, unless there is a reason to begin with the first one for another time.
@@ -148,6 +156,15 @@ void MovingGroup::depart() {
   for (HttpSession* const session : sessions_) session->depart(moving);
   finish();
   departures->depart(sessions_[0]->services().worker().index(), std::move(moving));
+}
+
+// Data that comes now, or waits, is a reason to stay as it is.
+void MovingGroup::settle() {
+  HttpSession& tunnel = *sessions_[0];
+  if (!tunnel.can_settle() || !tunnel.pass_all_on() || tunnel.moving_bytes() > 0 || !tunnel.can_settle()) return stay();
+  if (done_) return;
+  finish();
+  tunnel.settle();
 }
 
 bool MovingGroup::write_state(MovingSession& moving) {

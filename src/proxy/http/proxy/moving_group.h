@@ -48,6 +48,8 @@ class MovingGroup {
  public:
   /// Begins to move `first` and what it shares connections with. False: some part cannot move now.
   [[nodiscard]] static bool begin(HttpSession& first);
+  /// Begins to detach a tunnel that continues within this process: see HttpSession::settle().
+  static void begin_settling(HttpSession& tunnel);
   MovingGroup(const MovingGroup&) = delete;
   MovingGroup& operator=(const MovingGroup&) = delete;
 
@@ -73,6 +75,7 @@ class MovingGroup {
   bool detached();
   bool pass_all_on();
   void depart();
+  void settle();
   bool write_state(MovingSession& moving);
   void abandon();
   void finish();
@@ -85,6 +88,7 @@ class MovingGroup {
   size_t detached_connections_ = 0;
   size_t detached_sessions_ = 0;
   bool done_ = false;
+  bool settles_ = false;  // It continues in this process.
 };
 
 /// What MovingGroup::resume() has read so far.

@@ -49,31 +49,32 @@ ChunkPointer<BodyBuffer> RequestContext::make_body_buffer(uint64_t most_bytes, v
 
 RequestAttributes RequestContext::attributes() const {
   static thread_local std::array<char, Fields::kMaxBytes> scratch;
-  const std::string_view target = original_path(), authority = original_authority();
+  RequestAttributes all = attributes_but_host_and_path();
+  const std::string_view target = original_path();
   const size_t path_bytes = std::min(target.find('?'), target.size());
-  return {.host = canonical_host(authority, scratch),
-          .path = target.substr(0, path_bytes),
-          .query = target.substr(std::min(path_bytes + 1, target.size())),
-          .authority = authority,
+  all.host = canonical_host(all.authority, scratch);
+  all.path = target.substr(0, path_bytes);
+  all.query = target.substr(std::min(path_bytes + 1, target.size()));
+  return all;
+}
+
+RequestAttributes RequestContext::attributes_but_host_and_path() const {
+  const bool is_peer = !listener_.identifies || identity_.client == session_->client_ip();
+  return {.authority = original_authority(),
           .method = request_.method(),
           .scheme = request_.scheme(),
           .fields = &request_.fields,
           .client = &client_ip(),
           .agreed = session_->agreed(),
           .listener = listener_.listener->name,
-          .request_id = request_id(),
-          .trace_id = trace_id(),
-          .client_port = client_port(),
+          .request_id = request_.fields.text(identity_.request_id),
+          .trace_id = request_.fields.text(identity_.trace_id),
+          .client_port = is_peer ? session_->client_port() : uint16_t{0},
           .http2 = session_->http2()};
 }
 
 const ClientIp& RequestContext::client_ip() const {
   return listener_.identifies ? identity_.client : session_->client_ip();
-}
-
-uint16_t RequestContext::client_port() const {
-  const bool is_peer = !listener_.identifies || identity_.client == session_->client_ip();
-  return is_peer ? session_->client_port() : uint16_t{0};
 }
 
 std::string_view RequestContext::scheme() const {

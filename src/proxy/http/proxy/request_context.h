@@ -26,6 +26,8 @@ struct HttpListener;
 class RequestContext : public PhaseContext {
  public:
   RequestAttributes attributes() const final;
+  /// The same without `host`, `path` and `query`, which take longer.
+  RequestAttributes attributes_but_host_and_path() const;
   std::string_view original_path() const;
   std::string_view original_authority() const;
 
@@ -40,11 +42,6 @@ class RequestContext : public PhaseContext {
 
   /// The rule that the request breaks, for the access log.
   HttpRuleIndex broken() const { return broken_; }
-  const ClientIp& client_ip() const;
-  /// 0: unknown, as if a trusted proxy has named the client.
-  uint16_t client_port() const;
-  std::string_view request_id() const { return request_.fields.text(identity_.request_id); }
-  std::string_view trace_id() const { return request_.fields.text(identity_.trace_id); }
   /// The client's span, in hexadecimal digits, if the request is recorded and has one.
   std::string_view parent_span() const { return request_.fields.text(identity_.parent_span); }
 
@@ -73,6 +70,7 @@ class RequestContext : public PhaseContext {
   RequestContext(HttpSession& session, HttpStream& client, void (*look)(void* context));
   ~RequestContext() = default;
 
+  const ClientIp& client_ip() const;
   /// The scheme that a trusted proxy reports for the client; otherwise the scheme of the connection to this proxy.
   std::string_view scheme() const;
   bool connects() const { return request_.method() == "CONNECT" && request_.protocol().empty(); }

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "net/worker.h"
@@ -12,7 +11,7 @@
 #include "proxy/access_log/listener_log.h"
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_rules.h"
-#include "proxy/http/proxy/http_session.h"
+#include "proxy/http/proxy/http_worker.h"
 #include "proxy/http/proxy/request_context.h"
 
 namespace sluice {
@@ -60,46 +59,61 @@ void RequestLog::keep_fields(RequestContext& context, const Head& response) {
 void RequestLog::write(const RequestContext& context, const RequestOutcome& outcome) const {
   HttpListener& listener = context.listener();
   if (!listener.log) return;
-  AccessRecord record;
-  record.duration_us = context.loop().now_us() - started_us_;
-  record.time_ms = static_cast<int64_t>((context.loop().wall_us() - record.duration_us) / 1000);
-  const Fields& fields = context.request().fields;
-  std::array<char, ClientIp::kTextBytes> ip;
-  record.client = context.client_ip().text(ip);
-  record.client_port = context.client_port();
-  record.listener = listener.listener->name;
-  record.protocol = context.session()->http2() ? "HTTP/2" : "HTTP/1.1";
-  if (const Agreement* const agreed = context.session()->agreed()) {
-    record.tls = agreed->version;
-    record.cipher = agreed->cipher;
-    record.server_name = agreed->server_name;
-  }
-  record.method = context.request().method();
-  record.authority = context.original_authority();
-  record.path = context.original_path();
-  record.status = outcome.status;
-  record.reason = http_end_name(context.end());
+  const RequestAttributes attributes =
+      listener.log->uses_facts() ? context.attributes() : context.attributes_but_host_and_path();
   std::array<char, kRuleTextBytes> rule_room;
-  if (context.broken() != 0) record.detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
+  std::string_view detail;
+  if (context.broken() != 0) detail = describe_rule(rule_text(context.broken()), context.config(), rule_room);
+  write(listener,
+        {.attributes = attributes,
+         .target = context.original_path(),
+         .kept = kept(*attributes.fields),
+         .route = context.target(),
+         .end = context.end(),
+         .detail = detail},
+        outcome);
+}
+
+void RequestLog::write(HttpListener& listener, const LoggedRequest& request, const RequestOutcome& outcome) const {
+  Worker& loop = listener.http.worker();
+  const RequestAttributes& attributes = request.attributes;
+  AccessRecord record;
+  record.duration_us = loop.now_us() - started_us_;
+  record.time_ms = static_cast<int64_t>((loop.wall_us() - record.duration_us) / 1000);
+  std::array<char, ClientIp::kTextBytes> ip;
+  record.client = attributes.client->text(ip);
+  record.client_port = attributes.client_port;
+  record.listener = attributes.listener;
+  record.protocol = attributes.http2 ? "HTTP/2" : "HTTP/1.1";
+  if (attributes.agreed) {
+    record.tls = attributes.agreed->version;
+    record.cipher = attributes.agreed->cipher;
+    record.server_name = attributes.agreed->server_name;
+  }
+  record.method = attributes.method;
+  record.authority = attributes.authority;
+  record.path = request.target;
+  record.status = outcome.status;
+  record.reason = http_end_name(request.end);
+  record.detail = request.detail;
   record.request_bytes = outcome.request_bytes;
   record.response_bytes = outcome.response_bytes;
   record.pinned_bytes = uint64_t{pinned_kib_} * 1024;
   if (response_us_ != 0) record.upstream_us = response_us_;
   std::array<char, 12> index;
-  if (context.target()) record.route = name_of(*context.target(), index);
+  if (request.route) record.route = name_of(*request.route, index);
   record.upstream = outcome.upstream;
   record.endpoint = outcome.endpoint;
   record.attempts = outcome.attempts;
-  KeptValues kept(fields.text(texts_));
-  record.user = kept.take();
+  KeptValues values(request.kept);
+  record.user = values.take();
   record.grpc_status = outcome.grpc_status;
-  record.user_agent = fields.value("user-agent");
-  record.request_id = context.request_id();
-  record.trace_id = context.trace_id();
+  record.user_agent = attributes.fields->value("user-agent");
+  record.request_id = attributes.request_id;
+  record.trace_id = attributes.trace_id;
   record.span_id = outcome.span_id;
-  record.response_fields = kept;
-  std::optional<RequestAttributes> facts;
-  if (listener.log->uses_facts()) record.facts = &facts.emplace(context.attributes());
+  record.response_fields = values;
+  if (listener.log->uses_facts()) record.facts = &attributes;
   listener.log->write(record);
 }
 

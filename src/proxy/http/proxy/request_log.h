@@ -7,10 +7,14 @@
 #include <string_view>
 
 #include "proxy/http/message/head.h"
+#include "proxy/metrics/http_counters.h"
+#include "proxy/router/http_router.h"
+#include "proxy/router/request_attributes.h"
 
 namespace sluice {
 
 class RequestContext;
+struct HttpListener;
 
 /// How a request went, for its line in the access log.
 struct RequestOutcome {
@@ -20,6 +24,16 @@ struct RequestOutcome {
   uint32_t attempts = 0;
   std::optional<uint8_t> grpc_status = {};
   std::string_view span_id = {};  ///< Of the request, if it is recorded.
+};
+
+/// What the log shows of a request itself.
+struct LoggedRequest {
+  const RequestAttributes& attributes;
+  std::string_view target = {};       ///< The path with the query.
+  std::string_view kept = {};         ///< RequestLog::kept().
+  const HttpTarget* route = nullptr;  ///< Null: none matched.
+  HttpEnd end = HttpEnd::kOk;
+  std::string_view detail = {};  ///< The rule that it breaks.
 };
 
 /// The access log of one request: its times, and what the log needs of heads that are gone when the line is written.
@@ -43,6 +57,10 @@ class RequestLog {
   /// Keeps the fields of the response that the log shows, in the request's head.
   void keep_fields(RequestContext& context, const Head& response);
   void write(const RequestContext& context, const RequestOutcome& outcome) const;
+  /// The same where the request's head is gone.
+  void write(HttpListener& listener, const LoggedRequest& request, const RequestOutcome& outcome) const;
+  /// The name of the client and the fields of the response, as KeptValues.
+  std::string_view kept(const Fields& request) const { return request.text(texts_); }
 
  private:
   static constexpr size_t kMaxPinnedKib = UINT16_MAX;

@@ -30,7 +30,6 @@ class PhaseContext {
 
   /// The head. The phases change it into what the upstream gets.
   Head& request() { return request_; }
-  const Head& request() const { return request_; }
   /// The attributes of the request as the client sent it, before any rewrite. Valid until the request changes.
   virtual RequestAttributes attributes() const = 0;
   /// The route of the request and where it leads; null if no route matches.
