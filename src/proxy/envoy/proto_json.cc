@@ -17,7 +17,7 @@
 namespace sluice::envoy {
 namespace {
 
-constexpr std::string_view kWellKnown = "google.protobuf.";
+constexpr std::string_view kWellKnownTypes = "google.protobuf.";
 constexpr std::string_view kRedacted = "[redacted]";
 
 // The fields of messages in wire_format.txt that are annotated as sensitive.
@@ -75,7 +75,7 @@ std::string fraction_text(int64_t nanos) {
   return size % 1000 == 0 ? absl::StrFormat(".%06d", size / 1000) : absl::StrFormat(".%09d", size);
 }
 
-std::string duration_text(std::string_view bytes) {
+std::string json_duration(std::string_view bytes) {
   const SecondsAndNanos time = read_time(bytes);
   const bool is_negative = time.seconds < 0 || time.nanos < 0;
   const uint64_t seconds =
@@ -129,7 +129,7 @@ void ProtoJson::write_any_members(std::string_view type_url, std::string_view by
       out_.key("value");
       write_struct(in.bytes());
     }
-  } else if (type.starts_with(kWellKnown) && type != "google.protobuf.Empty") {
+  } else if (type.starts_with(kWellKnownTypes) && type != "google.protobuf.Empty") {
     out_.key("value");
     write_message(type, bytes);
   } else {
@@ -138,7 +138,7 @@ void ProtoJson::write_any_members(std::string_view type_url, std::string_view by
 }
 
 void ProtoJson::write_message(std::string_view type, std::string_view bytes) {
-  if (type.starts_with(kWellKnown) && write_well_known(type.substr(kWellKnown.size()), bytes)) return;
+  if (type.starts_with(kWellKnownTypes) && write_well_known(type.substr(kWellKnownTypes.size()), bytes)) return;
   out_.begin_object();
   write_members(type, bytes);
   out_.end_object();
@@ -266,7 +266,7 @@ bool ProtoJson::write_well_known(std::string_view name, std::string_view bytes) 
   if (name == "Any") {
     write_any_value(bytes);
   } else if (name == "Duration") {
-    out_.value(duration_text(bytes));
+    out_.value(json_duration(bytes));
   } else if (name == "Timestamp") {
     out_.value(timestamp_text(bytes));
   } else if (name == "Struct") {
