@@ -17,34 +17,34 @@ using Names = std::set<std::string>;
 // A line of the log names no more.
 constexpr size_t kMaxNames = 8;
 
-const Node* member(const Node* map, std::string_view key) {
+const Node* member_of(const Node* map, std::string_view key) {
   return map != nullptr && map->kind == Node::Kind::kMap ? map->find(key) : nullptr;
 }
 
 void add_text(const Node* map, std::string_view key, Names& names) {
-  const Node* const value = member(map, key);
+  const Node* const value = member_of(map, key);
   if (value != nullptr && !value->text.empty()) names.insert(value->text);
 }
 
 // `owner` is a route's action or a TCP proxy.
 void add_targets(const Node* owner, Names& names) {
   add_text(owner, "cluster", names);
-  const Node* const parts = member(member(owner, "weighted_clusters"), "clusters");
+  const Node* const parts = member_of(member_of(owner, "weighted_clusters"), "clusters");
   if (parts == nullptr) return;
   for (const Node& part : parts->items) add_text(&part, "name", names);
 }
 
 void add_routes(const Node& hosts, Names& names) {
   for (const Node& host : hosts.items) {
-    const Node* const routes = member(&host, "routes");
+    const Node* const routes = member_of(&host, "routes");
     if (routes == nullptr) continue;
-    for (const Node& route : routes->items) add_targets(member(&route, "route"), names);
+    for (const Node& route : routes->items) add_targets(member_of(&route, "route"), names);
   }
 }
 
 void add_forwarded(const Node& node, Names& names) {
-  if (const Node* const hosts = member(&node, "virtual_hosts")) add_routes(*hosts, names);
-  if (const Node* const type = member(&node, "@type"); type != nullptr && absl::EndsWith(type->text, ".TcpProxy")) {
+  if (const Node* const hosts = member_of(&node, "virtual_hosts")) add_routes(*hosts, names);
+  if (const Node* const type = member_of(&node, "@type"); type != nullptr && absl::EndsWith(type->text, ".TcpProxy")) {
     add_targets(&node, names);
   }
   for (const Node& item : node.items) add_forwarded(item, names);

@@ -9,7 +9,8 @@
 namespace sluice {
 
 /// Memory for many objects of one size that come and go, on one thread. It lies in slabs of its own: on the heap they
-/// would leave holes between objects that stay longer. Slabs without objects go back to the system, all but a few.
+/// would leave holes between objects that stay longer. Slabs without objects go back to the system, all but the first
+/// page of one.
 class BlockMemory {
  public:
   /// `block_bytes`: of one object, at most kSlabBytes / 8. The alignment is 16 bytes.
@@ -49,12 +50,19 @@ class BlockMemory {
     slab.free = block;
     if (slab.used == blocks_) link(slab);
     if (--slab.used > 0) return;
-    if (++empty_ > kEmptySlabs) free_slab(&slab);
+    if (++empty_ > 1) return free_slab(&slab);
+    // The last one stays for the next objects: a worker with few requests would map a slab for each of them.
+    slab.free = nullptr;
+    const size_t touched_bytes = kFirstBlock + slab.touched * block_bytes_;
+    slab.touched = 0;
+    if (touched_bytes > kKeptBytes)
+      madvise(reinterpret_cast<std::byte*>(&slab) + kPageBytes, kSlabBytes - kPageBytes, MADV_DONTNEED);
   }
 
  private:
   static constexpr size_t kSlabBytes = size_t{64} * 1024, kAlignment = 16, kFirstBlock = 48;
-  static constexpr uint32_t kEmptySlabs = 2;
+  static constexpr size_t kPageBytes = 4096;
+  static constexpr size_t kKeptBytes = 2 * kPageBytes;  // Few objects come and go without a system call.
 
   // The beginning of a slab.
   struct Slab {
