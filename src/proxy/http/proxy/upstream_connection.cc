@@ -110,9 +110,7 @@ void UpstreamConnection::begin() {
     speak(make_codec<Http2Codec>(upstream_.http2_shared_));
     return;
   }
-  ChunkPool& pool = services_.worker().pool();
-  // It goes when a tunnel settles, before the connections that were made after it.
-  speak(make_codec_in_chunk<Http1Client>(pool, pool, upstream_.http1_, upstream_.counters_.codecs.http1));
+  speak(make_codec<Http1Client>(services_.worker().pool(), upstream_.http1_, upstream_.counters_.codecs.http1));
   become_ready();
 }
 
