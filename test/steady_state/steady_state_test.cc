@@ -2,10 +2,17 @@
 // features that a request uses allocate.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -116,7 +123,8 @@ class HttpSteadyState : public testing::TestWithParam<std::tuple<RingsMode, test
       if (cost.allocations == 0) break;
       EXPECT_LT(cost.allocations, 100u);
     }
-    EXPECT_EQ(forwarding.proxy().counters().listeners.back()->tls_handshakes.value() > 0, more != nullptr);
+    const bool over_tls = more && more.template target<std::reference_wrapper<const OverTls>>() != nullptr;
+    EXPECT_EQ(forwarding.proxy().counters().listeners.back()->tls_handshakes.value() > 0, over_tls);
     return cost;
   }
 };
@@ -169,6 +177,74 @@ void add_features(config::Http& http) {
 TEST_P(HttpSteadyState, AThousandRequestsWithManyRoutesRulesAndALogAllocateNothing) {
   EXPECT_EQ(a_thousand_requests<test::Http1Client>(add_features).allocations, 0u);
   EXPECT_EQ(a_thousand_requests<test::Http2Client>(add_features).allocations, 0u);
+}
+
+// A collector of spans on one connection at a time. It allocates nothing.
+class Collector {
+ public:
+  Collector() : fd_(test::listen_anywhere(address_)) {
+    thread_ = std::thread([this] {
+      for (int fd; (fd = accept(fd_, nullptr, nullptr)) >= 0; close(fd)) {
+        while (take_request(fd)) test::send_all(fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+      }
+    });
+  }
+  /// The proxy must be destroyed before.
+  ~Collector() {
+    shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    close(fd_);
+  }
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+  void operator()(config::Config& config, std::vector<int>& /*listen_fds*/) const {
+    const std::string address = "127.0.0.1:" + std::to_string(ntohs(address_.sin_port));
+    config::Upstream upstream = config::from_flags({.listen = "127.0.0.1:1", .to = {address}})->upstreams[0];
+    upstream.name = "collector";
+    config.upstreams.push_back(std::move(upstream));
+  }
+  int requests() const { return requests_; }
+
+ private:
+  bool take_request(int fd) {
+    constexpr std::string_view kLength = "content-length: ", kEnd = "\r\n\r\n";
+    size_t size = 0, whole = SIZE_MAX;
+    while (size < whole) {
+      const ssize_t got = recv(fd, data_.data() + size, data_.size() - size, 0);
+      if (got <= 0) return false;
+      size += static_cast<size_t>(got);
+      const std::string_view text(data_.data(), size);
+      const size_t end = text.find(kEnd), length = text.find(kLength);
+      if (end == std::string_view::npos || length > end) continue;
+      whole = end + kEnd.size() + strtoul(text.data() + length + kLength.size(), nullptr, 10);
+    }
+    ++requests_;
+    return true;
+  }
+
+  sockaddr_in address_;
+  int fd_;
+  std::array<char, 1 << 20> data_;
+  std::atomic<int> requests_ = 0;
+  std::thread thread_;
+};
+
+// The log in JSON, and all requests are recorded.
+void observe(config::Http& http) {
+  http.access_log.emplace();
+  http.access_log->file = "/dev/null";
+  http.access_log->format = config::LogFormat::parse("json").value();
+  http.request_id.emplace().header = config::FieldName::parse("x-request-id").value();
+  http.trace_context = config::TraceContext::kMake;
+  http.tracing = config::Tracing{.to = "collector", .sample = {}};
+}
+
+TEST_P(HttpSteadyState, AThousandRequestsWithALogInJsonAndTracesAllocateNothing) {
+  const auto collector = std::make_unique<Collector>();
+  const test::MoreListeners with_collector = std::cref(*collector);
+  EXPECT_EQ(a_thousand_requests<test::Http1Client>(observe, with_collector).allocations, 0u);
+  EXPECT_EQ(a_thousand_requests<test::Http2Client>(observe, with_collector).allocations, 0u);
+  EXPECT_GT(collector->requests(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Bodies, HttpSteadyState,

@@ -20,9 +20,10 @@ namespace {
 constexpr std::string_view kWellKnownTypes = "google.protobuf.";
 constexpr std::string_view kRedacted = "[redacted]";
 
-// The fields of messages in wire_format.txt that are annotated as sensitive.
+// The fields that are annotated as sensitive.
 constexpr std::pair<std::string_view, std::string_view> kSecrets[] = {
     {"envoy.extensions.filters.http.basic_auth.v3.BasicAuth", "users"},
+    {"envoy.extensions.transport_sockets.tls.v3.GenericSecret", "secret"},
     {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "private_key"},
     {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "pkcs12"},
     {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "password"},
@@ -174,7 +175,7 @@ void ProtoJson::write_field(const WireField& field, const std::vector<Piece>& pi
         field.kind != WireKind::kString && field.kind != WireKind::kBytes && field.kind != WireKind::kMessage;
     out_.begin_array();
     for (const Piece& piece : pieces) {
-      // Packed numbers, of which there may be none, come as bytes.
+      // Packed numbers come as bytes, which may be empty.
       is_number&& piece.bytes.data() != nullptr ? write_packed(field, piece.bytes) : write_value(field, piece);
     }
     out_.end_array();

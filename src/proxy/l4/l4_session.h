@@ -87,7 +87,7 @@ class L4Session : public Session, private Transport::Owner {
   uint32_t endpoint_index() const { return endpoint_index_; }
   ClientAcceptor& acceptor() const { return acceptor_; }
 
-  /// So many bytes of data have passed; `waiting` bytes wait in the proxy now.
+  /// `bytes` of data have been passed on; `waiting` bytes are queued in the proxy now.
   virtual void note_passed(bool /*from_client*/, size_t /*bytes*/, size_t /*waiting*/) {}
   /// Whether the client has taken nothing of its queued output for too long. Called about once a second.
   virtual bool client_is_stuck(uint64_t /*now_ms*/) { return false; }
@@ -95,6 +95,9 @@ class L4Session : public Session, private Transport::Owner {
   virtual SessionEnd note_end(SessionEnd end) { return end; }
 
  private:
+  /// How long to wait, after an alert, for the peer to end its side too.
+  static constexpr uint64_t kAlertMs = 1000;
+
   //   State        comes from                      what it has
   //   kSetup       the start                       setup_
   //   kHello       kSetup                          setup_

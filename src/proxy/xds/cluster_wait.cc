@@ -115,7 +115,7 @@ bool ClusterWait::must_wait(ResourceKind kind, const std::string& name, Names mi
 
 void ClusterWait::put_off(const ResourceStore& in_use, const Names& elsewhere, uint64_t now_ms, ResourceStore& ready) {
   next_.clear();
-  // What is taken out of use is decided on what is there, before clusters are kept for what waits.
+  // Clusters that are kept only for an update that waits do not count as present.
   Names present = elsewhere;
   for (const auto& [name, cluster] : ready.of(ResourceKind::kCluster)) present.insert(name);
   const ResourceStore newest = ready;

@@ -48,7 +48,7 @@ void describe(V& v, ProxyProtocol& p) {
 template <class V>
 void describe(V& v, TcpMatch& m) {
   v.field("sni", m.sni,
-          "TLS server names, one of which must fit; `*.example.com`: any one label, `**.example.com`: one or more.",
+          "TLS server names; one must match. `*.example.com`: any one label, `**.example.com`: one or more.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("alpn", m.alpn, "Application protocols, one of which the client must offer.",
           {.omit_empty = true, .one_word = true, .min = 1});

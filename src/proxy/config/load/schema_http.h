@@ -300,8 +300,7 @@ inline std::string_view instead_of_word(const QueryMatch&) { return "{ name: PAR
 
 template <class V>
 void describe(V& v, HttpMatch& m) {
-  v.field("host", m.host,
-          "Hosts, one of which must fit; `*.example.com`: any one label, `**.example.com`: one or more.",
+  v.field("host", m.host, "Hosts; one must match. `*.example.com`: any one label, `**.example.com`: one or more.",
           {.omit_empty = true, .one_word = true, .min = 1});
   v.field("path", m.path, "Which paths fit: compared in their canonical form, without the query.",
           {.omit_empty = true});
