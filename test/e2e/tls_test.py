@@ -13,7 +13,7 @@ import time
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, connect, echo, last_outcome
+from origins import Origin, connect, echo, last_outcome, outcome_of_connecting
 from tls_support import Process, TlsTest, exchange
 from workers import OriginProcess
 
@@ -383,8 +383,7 @@ class Origination(TlsTest):
                             ({"ca": self.client["chain"], "server_name": "localhost"}, "CERTIFICATE_VERIFY_FAILED")):
             origin = self.tls_origin(echo)
             proxy = self.proxy(origin.address, upstream={"tls": tls})
-            client = self.keep(connect(proxy.address()))
-            self.assertIn(last_outcome(client), ("end", "reset"))
+            self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
             proxy.wait_for(lambda s: s.ended("no_endpoint") == 1 and s.connect_errors("tls") == 1)
             self.assertTrue(proxy.wait_for_output(reason))
 
@@ -396,12 +395,11 @@ class Origination(TlsTest):
             with self.subTest(name):
                 origin = self.tls_origin(echo, by_address, names=seen)
                 proxy = self.proxy(origin.address, upstream={"tls": {"ca": self.ca, "server_name": name}})
-                client = self.keep(connect(proxy.address()))
                 if believed:
-                    self.assertEqual(exchange(client, b"hello"), b"hello")
+                    self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
                     self.assertIsNone(seen[-1], "An address is not sent (RFC 6066 section 3)")
                 else:
-                    self.assertIn(last_outcome(client), ("end", "reset"))
+                    self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
                     self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
 
     def test_system_authorities(self):
@@ -420,7 +418,7 @@ class Origination(TlsTest):
             if not environment and not os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
                 continue
             proxy = self.start(config, environment=environment)
-            self.assertIn(last_outcome(self.keep(connect(proxy.address()))), ("end", "reset"))
+            self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
             self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
         with self.assertRaises(harness.ProxyError) as caught:
             self.start(config, environment={"SSL_CERT_FILE": "/nowhere.pem"})
