@@ -9,6 +9,10 @@
 #include "net/io_uring_access.h"
 #include "sluice/internal/check.h"
 
+// Reports a system call to ThreadSanitizer that does not go through libc (sanitizer/linux_syscall_hooks.h). The
+// reference is weak: it is null without a sanitizer.
+extern "C" [[gnu::weak]] void __sanitizer_syscall_pre_impl_close(long fd);
+
 namespace sluice {
 
 namespace {
@@ -247,6 +251,9 @@ void Ring::cancel_receives(void* target, int fd) {
 }
 
 void Ring::close(int fd) {
+  // Otherwise ThreadSanitizer takes the next descriptor of this number for the same one, and reports a race when
+  // another thread closes it.
+  if (&__sanitizer_syscall_pre_impl_close != nullptr) __sanitizer_syscall_pre_impl_close(fd);
   io_uring_sqe* sqe = next_sqe();
   io_uring_prep_close(sqe, fd);
   sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
