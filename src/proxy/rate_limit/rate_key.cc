@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
+#include "proxy/common/siphash.h"
 #include "proxy/http/message/named_values.h"
 #include "sluice/internal/check.h"
 
@@ -58,9 +60,7 @@ class RateKeyParts {
     words_[count_ - 2] |= source.ipv6 ? uint64_t{1} << 32 : 0;
   }
   bool lacks() const { return lacks_; }
-  uint64_t hash() const {
-    return SIPHASH_24(secret_.words, reinterpret_cast<const uint8_t*>(words_.data()), count_ * sizeof words_[0]);
-  }
+  uint64_t hash() const { return siphash_24(secret_.words, std::span(words_).first(count_)); }
 
  private:
   const RateSecret& secret_;
