@@ -80,13 +80,14 @@ CONFIGURATIONS = {'sluice': sluice, 'nginx': nginx, 'haproxy': haproxy, 'envoy':
 
 
 def origin(ports, connections):
-    """nginx's file: in HTTP/1.1 and in HTTP/2, so that it can also be measured directly."""
+    """nginx's file: in HTTP/1.1 and in HTTP/2, so that it can also be measured directly. By default it writes up to 2 MiB
+    at once for a connection, so that with many readers the origin itself would let the bystander wait for seconds."""
     small = ''.join(f'location {path} {{ return 200 "{SMALL}"; }} ' for path in (LOW, NORMAL))
     return nginx_head(ports[0], connections).replace('stderr;', 'stderr crit;') + f'''http {{
   access_log off; keepalive_requests 100000000; {folders('origin')}
   server {{
     listen {LOCAL}:{ports[0]} backlog=4096; listen {LOCAL}:{ports[1]} backlog=4096 http2;
-    root .; {small}
+    root .; sendfile on; sendfile_max_chunk 16k; {small}
   }}
 }}
 '''
