@@ -374,6 +374,8 @@ void Http1Codec::release() {
     exchange_ = Exchange::kReleased;
     drop_left_ = kDroppedBytes;
     reading_ = true;
+  } else if (head_unsent_ && status_ == Status::kOpen && persists() && !peer_ended()) {
+    take_back();
   } else {
     reset(ResetReason::kCancelled);
   }
@@ -392,6 +394,15 @@ void Http1Codec::reset(ResetReason) {
     fail_connection("the stream was reset");
   }
   abandon();
+}
+
+// Nothing of the request has left, so the connection serves the next one.
+void Http1Codec::take_back() {
+  SLUICE_DCHECK(!server_ && in_ == In::kHead && input_.empty());
+  output_.clear();
+  head_unsent_ = body_queued_ = false;
+  in_ = In::kDone;
+  out_ = Out::kDone;
 }
 
 void Http1Codec::abandon() {

@@ -9,8 +9,8 @@ namespace sluice {
 
 namespace {
 
-// The most bytes of decoded heads per receive(), some hundred heads of the usual size: a few bytes of HPACK can expand
-// to many, and other connections of the loop wait meanwhile.
+// The most bytes of decoded heads per receive(), 64 requests of the usual size: a few bytes of HPACK can expand to
+// many, and other connections of the loop wait meanwhile.
 constexpr uint32_t kTurnHeadBytes = 64 * 1024;
 
 // Some heads of the usual size.

@@ -15,6 +15,10 @@ namespace {
 // side adds.
 constexpr size_t kTinyBytes = 64;
 
+// What a head of a request takes of the turn's budget at least: to route a small request, and to end it once it is
+// reset, takes about as long as to decode these bytes of heads.
+constexpr uint32_t kLeastTurnBytes = 1024;
+
 }  // namespace
 
 void Http2Codec::take_headers(const Http2FrameHeader& header, Buffer&& payload) {
@@ -110,7 +114,7 @@ void Http2Codec::take_block() {
   const uint32_t id = std::exchange(block_stream_, 0);
   Http2HeaderBlock block = std::exchange(block_, Http2HeaderBlock());
   block.finish(shared_.pool);
-  heads_taken_bytes_ += block.list_bytes();
+  heads_taken_bytes_ += std::max(block.list_bytes(), is_server() ? kLeastTurnBytes : 0);
   Http2Stream* stream = table_.find(id);
   switch (block.kind()) {
     case Http2HeaderBlock::Kind::kIgnored:

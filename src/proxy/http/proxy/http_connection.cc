@@ -51,11 +51,17 @@ void HttpConnection::wake() { services_.pump().wake(*this); }
 
 void HttpConnection::pump() {
   awake_ = false;
-  if (!codec_ || !transport_.open()) return;
+  if (!codec_) return on_woken();
+  if (!transport_.open()) return;
   if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end();
   if (!lingering_) {
     const size_t mark = send_mark();
-    bool input_waits = !std::exchange(resumed_, false) && codec_->input_waits();
+    const bool resumed = std::exchange(resumed_, false);
+    bool input_waits = codec_->input_waits();
+    // It has not been read meanwhile, so nothing has reported that its client is gone. In a crowd that connects and
+    // resets, those that are there would wait behind the requests of those that are not.
+    if (resumed && input_waits && transport_.socket().gone()) return reset();
+    input_waits = input_waits && !resumed;
     for (;;) {
       if (!input_waits) {
         codec_->receive(Buffer());
@@ -98,6 +104,13 @@ void HttpConnection::on_end(Transport&, bool truncated) {
   if (!codec_) return linger(/*cut=*/truncated);  // In TLS, the peer's close_notify calls for ours.
   codec_->receive_end(truncated ? HttpCodec::End::kCut : HttpCodec::End::kOrderly);
   wake();
+}
+
+bool HttpConnection::take_time(size_t bytes) {
+  const bool has_time = services_.pump().head_budget().take(bytes);
+  if (std::exchange(resumed_, false) || has_time) return true;
+  services_.pump().pump_later(*this);
+  return false;
 }
 
 bool HttpConnection::defer_end(PeerEnd how) {
@@ -195,12 +208,19 @@ void HttpConnection::reset() {
   if (std::exchange(closing_, true)) return;
   timer_.cancel();
   transport_.abort();
+  if (!transport_.busy()) end_unopened();
 }
 
 void HttpConnection::close() {
   if (std::exchange(closing_, true)) return;
   timer_.cancel();
   transport_.close();
+  if (!transport_.busy()) end_unopened();
+}
+
+// The transport was never opened, so it calls nobody.
+void HttpConnection::end_unopened() {
+  services_.worker().defer([](void* self) { static_cast<HttpConnection*>(self)->on_gone(); }, this);
 }
 
 bool HttpConnection::empty_codec() {

@@ -85,6 +85,8 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   virtual void on_codec_done() = 0;
   /// The end of a batch in which the connection was awake.
   virtual void on_pumped() {}
+  /// The end of a batch in which wake() was called before there was a codec.
+  virtual void on_woken() {}
   /// This many bytes are about to be sent.
   virtual void on_flushed(size_t bytes) = 0;
   virtual void on_timer() = 0;
@@ -95,6 +97,9 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   /// The number of bytes queued in the transport from which on the codec keeps its output.
   virtual size_t send_mark() const = 0;
 
+  /// Takes `bytes` of what a turn of the loop has time for. If nothing is left, returns false, and wakes the connection
+  /// in a later turn.
+  bool take_time(size_t bytes);
   void arm_timer(uint64_t due_ms);
   /// Ends a connection that has nothing more to send. `cut`: the output is not complete.
   void linger(bool cut);
@@ -139,6 +144,7 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
   static Worker& worker_of(HttpServices& services);
   void pump();
   void lose();
+  void end_unopened();
   void handle_deferred_end();
   void finish_linger() { cuts_off_ ? reset() : close(); }
 

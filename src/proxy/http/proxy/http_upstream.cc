@@ -62,9 +62,7 @@ void HttpUpstream::request(UpstreamCaller& caller) {
         return connection->add_waiting(caller);
     }
   }
-  UpstreamConnection* const connection = connect(index);
-  if (!connection) return caller.on_connect_failed();
-  connection->add_waiting(caller);
+  connect(index).add_waiting(caller);
 }
 
 bool HttpUpstream::attempts_left(const UpstreamCaller& caller) const {
@@ -110,13 +108,11 @@ void HttpUpstream::follow_endpoints() {
   }
 }
 
-UpstreamConnection* HttpUpstream::connect(uint32_t endpoint) {
-  auto connection = std::make_unique<UpstreamConnection>(*this, endpoint, ++newest_);
-  if (!connection->connect()) return nullptr;
-  counters_.connections_opened.add();
-  all_.push_back(connection.get());
-  endpoints_[endpoint].connecting.push_back(connection.get());
-  return connection.release();  // It owns itself from now on.
+UpstreamConnection& HttpUpstream::connect(uint32_t endpoint) {
+  UpstreamConnection& connection = resume(endpoint);
+  connection.connect();
+  endpoints_[endpoint].connecting.push_back(&connection);
+  return connection;
 }
 
 UpstreamConnection& HttpUpstream::resume(uint32_t endpoint) {

@@ -57,7 +57,7 @@ class HttpUpstream : public UpstreamPool {
 
  private:
   std::optional<uint32_t> choose_endpoint(const UpstreamCaller& caller);
-  UpstreamConnection* connect(uint32_t endpoint);
+  UpstreamConnection& connect(uint32_t endpoint);
   void leave_unhealthy();
 
   RetryBudgetMeter retry_budget_;

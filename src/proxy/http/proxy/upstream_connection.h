@@ -22,8 +22,8 @@ class UpstreamConnection final : public HttpConnection {
   UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number);
   ~UpstreamConnection() override;
 
-  /// Starts to connect. Returns false if no socket can be opened.
-  bool connect();
+  /// Schedules the connect for the end of the turn, or a later one: see on_woken().
+  void connect();
   UpstreamPool& pool() { return upstream_; }
   bool ready() const { return state_ == State::kReady; }
   uint32_t endpoint() const { return endpoint_; }
@@ -102,6 +102,7 @@ class UpstreamConnection final : public HttpConnection {
   // HttpConnection
   void on_codec_done() override;
   void on_pumped() override;
+  void on_woken() override;
   void on_flushed(size_t bytes) override;
   void on_timer() override;
   void on_gone() override;
@@ -119,6 +120,8 @@ class UpstreamConnection final : public HttpConnection {
   void on_error(Transport& transport, int error) override;
   void on_detached(Transport& transport) override;
 
+  bool opened() const { return transport_.busy(); }
+  void open();
   void begin();
   void become_ready();
   void connect_failed(ConnectError error, std::string_view detail = {});
