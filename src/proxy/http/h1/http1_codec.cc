@@ -374,8 +374,6 @@ void Http1Codec::release() {
     exchange_ = Exchange::kReleased;
     drop_left_ = kDroppedBytes;
     reading_ = true;
-  } else if (head_unsent_ && status_ == Status::kOpen && persists() && !peer_ended()) {
-    take_back();
   } else {
     reset(ResetReason::kCancelled);
   }
@@ -383,10 +381,12 @@ void Http1Codec::release() {
   settle_exchange();
 }
 
-// HTTP/1.1 can abandon an incomplete message only by ending the connection, or by reading a small remainder of it.
+// HTTP/1.1 can abandon an incomplete message only by ending the connection, or by reading a small remainder of it,
+// unless nothing of it has left.
 void Http1Codec::reset(ResetReason) {
   if (!in_exchange() || ended()) return;
   SLUICE_DCHECK(status_ == Status::kOpen);
+  if (head_unsent_ && persists() && !peer_ended()) return take_back();
   // Input after a complete response is ignored, but a partial response must not look complete.
   if (out_over()) {
     status_ = Status::kEnded;
@@ -396,7 +396,7 @@ void Http1Codec::reset(ResetReason) {
   abandon();
 }
 
-// Nothing of the request has left, so the connection serves the next one.
+// The connection serves the next request, as if there had been none.
 void Http1Codec::take_back() {
   SLUICE_DCHECK(!server_ && in_ == In::kHead && input_.empty());
   output_.clear();

@@ -50,16 +50,18 @@ void ConnectionPump::schedule() {
 }
 
 // A connection may wake another one, or itself. Those whose heads were held back go on first in, first out, as long as
-// the turn's budget lasts, and at least one of them in each turn.
+// the turn's budget lasts, and at least one of them in each turn. Those whose peer is gone do not count, because a
+// crowd that connects and resets would fill the queue with them, and they hold what they have received.
 void ConnectionPump::pump_all() {
+  constexpr unsigned kMostGone = 32;
   bool first = true;
+  unsigned gone = 0;
   do {
     while (PumpedConnection* const connection = awake_.pop()) pump_(*connection);
     PumpedConnection* const resumed = first || head_budget_.left_bytes > 0 ? later_.pop() : nullptr;
     if (!resumed) break;
-    first = false;
     resumed->resumed_ = true;
-    pump_(*resumed);
+    if (pump_(*resumed) || ++gone == kMostGone) first = false;
   } while (true);
   due_ = false;
   head_budget_ = {};

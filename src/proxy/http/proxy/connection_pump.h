@@ -30,9 +30,9 @@ class PumpedConnection {
 /// The connections of a worker with work at the end of the turn, and how much of it a turn has time for.
 class ConnectionPump {
  public:
-  using Pump = void (*)(PumpedConnection& connection);
+  using Pump = bool (*)(PumpedConnection& connection);
 
-  /// `pump` does what was scheduled for a connection.
+  /// `pump` does what was scheduled for a connection. It returns false if that was only to end one whose peer is gone.
   ConnectionPump(Worker& loop, Pump pump);
   ~ConnectionPump();
   ConnectionPump(const ConnectionPump&) = delete;

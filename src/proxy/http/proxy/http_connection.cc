@@ -49,18 +49,18 @@ void HttpConnection::speak(CodecPointer codec) {
 
 void HttpConnection::wake() { services_.pump().wake(*this); }
 
-void HttpConnection::pump() {
+bool HttpConnection::pump() {
   awake_ = false;
-  if (!codec_) return on_woken();
-  if (!transport_.open()) return;
-  if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end();
+  if (!codec_) return on_woken(), true;
+  if (!transport_.open()) return true;
+  if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end(), true;
   if (!lingering_) {
     const size_t mark = send_mark();
     const bool resumed = std::exchange(resumed_, false);
     bool input_waits = codec_->input_waits();
     // It has not been read meanwhile, so nothing has reported that its client is gone. In a crowd that connects and
     // resets, those that are there would wait behind the requests of those that are not.
-    if (resumed && input_waits && transport_.socket().gone()) return reset();
+    if (resumed && input_waits && transport_.socket().gone()) return reset(), false;
     input_waits = input_waits && !resumed;
     for (;;) {
       if (!input_waits) {
@@ -83,6 +83,7 @@ void HttpConnection::pump() {
     }
   }
   if (transport_.open()) on_pumped();
+  return true;
 }
 
 // ---- The transport ----

@@ -70,7 +70,7 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
 
   HttpServices& services() { return services_; }
   /// Does what wake() scheduled.
-  static void pump(PumpedConnection& connection) { static_cast<HttpConnection&>(connection).pump(); }
+  static bool pump(PumpedConnection& connection) { return static_cast<HttpConnection&>(connection).pump(); }
 
  protected:
   HttpConnection(HttpServices& services)
@@ -142,7 +142,7 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
 
  private:
   static Worker& worker_of(HttpServices& services);
-  void pump();
+  bool pump();
   void lose();
   void end_unopened();
   void handle_deferred_end();

@@ -228,7 +228,8 @@ bool UpstreamConnection::attach(UpstreamCaller& caller) {
 
 void UpstreamConnection::detach() {
   if (--users_ == 0) idle_since_ms_ = services_.worker().now_ms();
-  wake();  // The connection may be free now.
+  if (state_ == State::kReady && !upstream_.speaks_http2() && !ending()) become_idle();  // For the next request.
+  wake();  // The connection may be free only now.
 }
 
 // Lists the connection where requests find it, if it accepts more.

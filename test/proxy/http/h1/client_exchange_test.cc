@@ -67,6 +67,24 @@ TEST_F(ClientTest, ConnectionsAreReused) {
   EXPECT_EQ(recorder_.heads, 3);
 }
 
+// Defect: it ended the connection, so that a client that reset its requests at once used up the idle connections to an
+// endpoint.
+TEST_F(ClientTest, ReleasedBeforeItIsSent) {
+  open().send_head(request_head("POST", "/first"), false);
+  stream_->send_body(body_of("a"), false);
+  stream_->reset(ResetReason::kCancelled);
+  EXPECT_FALSE(recorder_.was_reset);
+  stream_->release();
+  EXPECT_EQ(sent(), "");
+  EXPECT_EQ(client_.status(), Status::kOpen);
+  open().send_head(request_head("GET", "/second"), true);
+  EXPECT_EQ(sent(), "GET /second HTTP/1.1\nhost: a\n\n");
+  EXPECT_EQ(receive("HTTP/1.1 204 No Content\n\n"), Status::kOpen);
+  EXPECT_EQ(recorder_.heads, 1);
+  stream_->release();
+  EXPECT_NE(client_.open_stream(recorder_), nullptr);
+}
+
 TEST_F(ClientTest, ResponseBeforeRequestEnded) {
   open().send_head(request_head("POST", "/"), false);
   stream_->send_body(body_of("a"), false);
@@ -119,6 +137,7 @@ TEST_F(ClientTest, ClosingResponseEndsTheRequest) {
 
 TEST_F(ClientTest, ResetDropsTheRequest) {
   open().send_head(request_head("GET", "/"), true);
+  sent();
   stream_->reset(ResetReason::kCancelled);
   EXPECT_FALSE(recorder_.was_reset);
   stream_->release();

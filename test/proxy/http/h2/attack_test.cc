@@ -291,6 +291,20 @@ TEST_F(Http2Attack, HeadsTakeTurns) {
   EXPECT_TRUE(peer.connection->wants_bytes());
 }
 
+// Defect: small heads counted by their size alone, so that the requests of a crowd, each of which was reset at once,
+// took a tenth of a second in one turn of the loop.
+TEST_F(Http2Attack, SmallRequestsTakeTurns) {
+  ScriptedPeer peer(pool_, true);
+  peer.greet();
+  std::string frames;
+  for (uint32_t id = 1; id < 160; id += 2) frames += get(id);
+  peer.connection->receive(sluice::test::buffer_of(pool_, frames));
+  EXPECT_EQ(peer.requests.size(), 64u);
+  EXPECT_TRUE(peer.connection->input_waits());
+  peer.connection->receive(Buffer());
+  EXPECT_EQ(peer.requests.size(), 80u);
+}
+
 // Defect: each of a thousand connections had its turn's heads at once, so that a turn of the loop took half a second.
 TEST_F(Http2Attack, ConnectionsShareTheHeadsOfATurn) {
   Http2Codec::HeadBudget budget;

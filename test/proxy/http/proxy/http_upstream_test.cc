@@ -188,6 +188,48 @@ TEST(HttpUpstreamStreams, MaxStreams) {
   }
 }
 
+// Defect: each of them opened a connection, which is most of what a small request costs (CVE-2023-44487), or ended an
+// idle one.
+TEST(HttpUpstreamStreams, RequestsThatAreResetAtOnceReachNoEndpoint) {
+  for (const bool upstream_http2 : {false, true}) {
+    HttpRig rig({.client_http2 = true, .upstream_http2 = upstream_http2});
+    HttpOrigin& origin = rig.add_origin();
+    rig.start();
+    HttpPeer& client = rig.connect();
+    rig.until([&] { return client.greeted(); });
+    const auto reset_some = [&] {
+      for (int i = 0; i < 10; ++i) client.send_request().cancel();
+    };
+    reset_some();
+    rig.settle();
+    EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 0u);
+    if (upstream_http2) continue;  // Requests on an open connection are sent, with their resets.
+    for (size_t i = 0; i < 3; ++i) {
+      reset_some();
+      PeerStream& stream = client.send_request();
+      reset_some();
+      rig.request_at(origin, origin.requests.size()).respond(200, "fine");
+      rig.expect_response(stream, 200, "fine");
+    }
+    EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 1u);
+    EXPECT_EQ(origin.requests.size(), 3u);
+  }
+}
+
+// So many that they are opened in several turns.
+TEST(HttpUpstreamStreams, AHundredConnectionsAreOpened) {
+  HttpRig rig({.client_http2 = true, .upstream_http2 = false});
+  HttpOrigin& origin = rig.add_origin();
+  rig.start();
+  HttpPeer& client = rig.connect();
+  std::vector<PeerStream*> streams;
+  for (int i = 0; i < 100; ++i) streams.push_back(&client.send_request());
+  rig.until([&] { return origin.requests.size() == 100; });
+  EXPECT_EQ(rig.upstream_counters().connections_opened.value(), 100u);
+  for (PeerStream* const request : origin.requests) request->respond(200, "fine");
+  for (PeerStream* const stream : streams) rig.expect_response(*stream, 200, "fine");
+}
+
 // A draining endpoint gets no new requests, and those that it has are finished.
 TEST_P(HttpUpstreamTest, EndpointDrains) {
   HttpOrigin& origin = rig.add_origin();
