@@ -51,17 +51,24 @@ void HttpConnection::wake() { services_.pump().wake(*this); }
 
 bool HttpConnection::pump() {
   awake_ = false;
-  if (!codec_) return on_woken(), true;
-  if (!transport_.open()) return true;
-  if (deferred_end_ != PeerEnd::kNone) return handle_deferred_end(), true;
+  if (!codec_) {
+    on_woken();
+  } else if (transport_.open()) {
+    // It has not been read while its input was held back, so nothing has reported that its client is gone. In a crowd
+    // that connects and resets, those that are there would wait behind the requests of those that are not.
+    if (resumed_ && codec_->input_waits() && transport_.gone()) {
+      reset();
+      return false;
+    }
+    deferred_end_ == PeerEnd::kNone ? pump_codec() : handle_deferred_end();
+  }
+  return true;
+}
+
+void HttpConnection::pump_codec() {
   if (!lingering_) {
     const size_t mark = send_mark();
-    const bool resumed = std::exchange(resumed_, false);
-    bool input_waits = codec_->input_waits();
-    // It has not been read meanwhile, so nothing has reported that its client is gone. In a crowd that connects and
-    // resets, those that are there would wait behind the requests of those that are not.
-    if (resumed && input_waits && transport_.socket().gone()) return reset(), false;
-    input_waits = input_waits && !resumed;
+    bool input_waits = !std::exchange(resumed_, false) && codec_->input_waits();
     for (;;) {
       if (!input_waits) {
         codec_->receive(Buffer());
@@ -83,7 +90,6 @@ bool HttpConnection::pump() {
     }
   }
   if (transport_.open()) on_pumped();
-  return true;
 }
 
 // ---- The transport ----

@@ -143,6 +143,7 @@ class HttpConnection : protected Transport::Owner, private PumpedConnection {
  private:
   static Worker& worker_of(HttpServices& services);
   bool pump();
+  void pump_codec();
   void lose();
   void end_unopened();
   void handle_deferred_end();

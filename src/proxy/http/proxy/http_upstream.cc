@@ -109,13 +109,13 @@ void HttpUpstream::follow_endpoints() {
 }
 
 UpstreamConnection& HttpUpstream::connect(uint32_t endpoint) {
-  UpstreamConnection& connection = resume(endpoint);
+  UpstreamConnection& connection = add_connection(endpoint);
   connection.connect();
   endpoints_[endpoint].connecting.push_back(&connection);
   return connection;
 }
 
-UpstreamConnection& HttpUpstream::resume(uint32_t endpoint) {
+UpstreamConnection& HttpUpstream::add_connection(uint32_t endpoint) {
   auto* const connection = new UpstreamConnection(*this, endpoint, ++newest_);
   all_.push_back(connection);
   return *connection;

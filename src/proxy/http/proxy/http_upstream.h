@@ -23,8 +23,8 @@ class HttpUpstream : public UpstreamPool {
   HttpUpstream(HttpServices& services, std::shared_ptr<WorkerUpstream> upstream);
   ~HttpUpstream();
 
-  /// A connection that came from another process; it owns itself. Next: UpstreamConnection::read_state().
-  UpstreamConnection& resume(uint32_t endpoint);
+  /// A new connection, which owns itself. One that came from another process continues with read_state().
+  UpstreamConnection& add_connection(uint32_t endpoint);
   /// Finds a connection for the caller, which is notified of the result: see UpstreamRequest.
   void request(UpstreamCaller& caller);
   /// Whether the caller may make another attempt.

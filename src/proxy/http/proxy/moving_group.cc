@@ -227,7 +227,7 @@ bool MovingGroup::resume(MovingSession& moving, FindListener find, bool stays) {
     if (!found) return false;
     HttpUpstream& upstream = *listeners[0].second->upstreams[found->upstream];
     if (!upstream.speaks_http2()) return false;
-    UpstreamConnection& connection = upstream.resume(found->slot);
+    UpstreamConnection& connection = upstream.add_connection(found->slot);
     ResumingGroup::Connection& resumed = group.connections.emplace_back();
     resumed.connection = &connection;
     if (!connection.read_state(group.take_fd(), group.in, resumed.codec, resumed.late)) return false;
