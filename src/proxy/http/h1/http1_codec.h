@@ -190,6 +190,7 @@ class Http1Codec : public HttpCodec, protected HttpStream {
   void end_output();
   /// Ends both directions of the exchange, if there is one, wherever they are.
   void abandon();
+  /// Drops a request of a client of which nothing was sent.
   void take_back();
   // The transitions of the connection.
   void end_connection() {
