@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "net/worker.h"
 #include "proxy/http/message/client_ip.h"
 #include "proxy/http/message/fields.h"
 #include "proxy/rate_limit/rate_limiter.h"
@@ -17,6 +18,10 @@ namespace sluice {
 namespace {
 
 constexpr uint32_t kSources = 1'000'000;
+/// Requests whose sources are drawn before.
+constexpr size_t kOrder = size_t{1} << 20;
+/// Requests in a turn of the loop, which reads the clock once.
+constexpr uint32_t kTurn = 16;
 
 config::RateLimit limit_of(uint32_t entries) {
   return {.name = "bench", .rate = config::Rate::parse("10/m").value(), .burst = 100, .entries = entries};
@@ -40,12 +45,12 @@ void check(benchmark::State& state, uint32_t entries, uint32_t strangers) {
     for (uint32_t i = 0; i < kSources; ++i) {
       const ClientIp client = source_of(i);
       const RequestAttributes facts{.fields = &fields, .client = &client};
-      all.check(rate_key_of_request(RateSecret::of_process(), limiter->key(), {}, facts));
+      all.check(rate_key_of_request(RateSecret::of_process(), limiter->key(), {}, facts), monotonic_us());
     }
   }
   // Random numbers cost as much as a check, so they are made before.
   std::mt19937 random(static_cast<unsigned>(state.thread_index() + 1));
-  std::vector<uint32_t> order(size_t{1} << 20);
+  std::vector<uint32_t> order(kOrder);
   uint32_t stranger = kSources + static_cast<uint32_t>(state.thread_index()) * (uint32_t{1} << 30);
   for (uint32_t& number : order) {
     number = random() % 1000 < strangers ? ++stranger : static_cast<uint32_t>(random() % kSources);
@@ -55,12 +60,14 @@ void check(benchmark::State& state, uint32_t entries, uint32_t strangers) {
   std::shared_ptr<RateLimitCounters> counters = std::make_shared<RateLimitCounters>();
   WorkerRateLimit limit;
   size_t at = 0;
+  uint64_t now_us = 0;
   for (auto _ : state) {
+    if (at % kTurn == 0) now_us = monotonic_us();
     if (!limit.limiter) limit = {limiter, counters};  // Behind the barrier at which thread 0 has made it.
-    const ClientIp client = source_of(order[at++ % order.size()]);
+    const ClientIp client = source_of(order[at++ % kOrder]);
     const RequestAttributes facts{.fields = &fields, .client = &client};
     benchmark::DoNotOptimize(
-        limit.check(rate_key_of_request(RateSecret::of_process(), limit.limiter->key(), place, facts)));
+        limit.check(rate_key_of_request(RateSecret::of_process(), limit.limiter->key(), place, facts), now_us));
   }
   state.counters["table_bytes"] =
       benchmark::Counter(static_cast<double>(limiter->table().bytes()), benchmark::Counter::kAvgThreads);
@@ -79,9 +86,11 @@ void refused(benchmark::State& state) {
   const RequestAttributes facts{.fields = &fields, .client = &client};
   for (auto _ : state) {
     const WorkerRateLimit limit{limiter, std::make_shared<RateLimitCounters>()};
-    for (int i = 0; i < 1000; ++i) {
+    uint64_t now_us = 0;
+    for (uint32_t i = 0; i < 1000; ++i) {
+      if (i % kTurn == 0) now_us = monotonic_us();
       benchmark::DoNotOptimize(
-          limit.check(rate_key_of_request(RateSecret::of_process(), limiter->key(), place, facts)));
+          limit.check(rate_key_of_request(RateSecret::of_process(), limiter->key(), place, facts), now_us));
     }
   }
   state.SetItemsProcessed(state.iterations() * 1000);

@@ -14,6 +14,7 @@ from machine import LOCAL
 from tls import CERTIFICATE
 
 IDLE_S = 600
+HAPROXY_PIPES = 256                                    # For splice: two for each of the load's 64 connections, and more.
 REQUESTS = 100_000_000                                 # On a connection, where a number is required.
 UPSTREAM_IDLE = 1024                                   # Connections kept to the origin: more than a load has requests.
 
@@ -83,10 +84,14 @@ def nginx_server(listen):
 
 
 def haproxy(kind, listen, origin, connections):
-    mode = 'http\n  http-reuse always' if kind.http else 'tcp' + '\n  option splice-auto' * (not kind.tls)
+    splices = not kind.http and not kind.tls
+    mode = 'http\n  http-reuse always' if kind.http else 'tcp' + '\n  option splice-auto' * splices
     words = ['proto h2'] * kind.h2c + [f'ssl crt {CERTIFICATE} ssl-min-ver TLSv1.3'] * kind.tls
     words += ['alpn h2,http/1.1'] * (kind.http and kind.tls)
     limits = '  tune.bufsize 65536\n' if kind.large_heads else ''
+    if splices:  # Each pipe takes two descriptors, and it reserves them.
+        limits += f'  maxpipes {HAPROXY_PIPES}\n'
+        connections -= 2 * HAPROXY_PIPES
     featured, backends = feature_parts.haproxy(kind.features) if kind.features else ('', '')
     return (f'global\n  nbthread 1\n  maxconn {connections // 2 - 50}\n{limits}'
             f'defaults\n  timeout connect 5s\n  timeout client {IDLE_S}s\n  timeout server {IDLE_S}s\n'

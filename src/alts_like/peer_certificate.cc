@@ -51,6 +51,12 @@ std::vector<std::string> dns_names_of(const X509* certificate) {
   return names;
 }
 
+std::vector<std::string> uris_of(const X509* certificate) {
+  std::vector<std::string> uris;
+  AlternativeNames(certificate).append(GEN_URI, uris);
+  return uris;
+}
+
 std::string common_name_of(const X509* certificate) {
   const X509_NAME* const subject = X509_get_subject_name(certificate);
   const int index = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);

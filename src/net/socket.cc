@@ -271,7 +271,7 @@ void Socket::submit_receive() {
   arm_receive(/*large=*/bulk_);
   // While sockets wait for a buffer, each takes one in turn: a multishot would take all that are posted, and the others
   // would lose their place again and again.
-  if (single_ || (!bulk_ && worker_.counters().parked > 0) || worker_.short_of_memory()) {
+  if (single_ || receives_little_ || (!bulk_ && worker_.counters().parked > 0) || worker_.short_of_memory()) {
     const BufferRing& group = bulk_ ? worker_.large_group() : worker_.small_group();
     worker_.ring().recv_once(target(), fd_, group.group(), /*poll_first=*/!bulk_);
   } else if (!bulk_) {
@@ -421,7 +421,7 @@ void Socket::note_received(Completion completion) {
   const uint32_t batches = worker_.batch() - std::exchange(batch_, worker_.batch());
   if (batches > (single_ ? 1u : 0u)) batch_bytes_ = 0;
   batch_bytes_ += bytes;
-  if (batch_bytes_ < kBulkBatchBytes) return;
+  if (batch_bytes_ < kBulkBatchBytes || receives_little_) return;
   bulk_ = true;
   quiet_receives_ = 0;
   if (receive_ == Receive::kArmed) cancel_receive();

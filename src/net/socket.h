@@ -68,6 +68,9 @@ class Socket final : public LoopSocket {
   void start_reading();
   void stop_reading();
   bool reading() const { return want_data_; }
+  /// From its next receive on, each brings one buffer of the small group, so that stop_reading in on_data takes effect
+  /// at once.
+  void receive_little() { receives_little_ = true; }
 
   /// Queues `data` at the end of the output. Small pieces queued behind a slow peer are packed together, so that the
   /// output pins only a few times queued().
@@ -253,9 +256,10 @@ class Socket final : public LoopSocket {
   // No multishots: on a Unix socket they miss an end of stream that arrived with the last data (Linux 6.17 and later,
   // liburing issue 1549).
   bool single_ : 1 = false;
-  bool outgoing_ : 1 = false;   // Opened by connect().
-  uint8_t quiet_receives_ = 0;  // Consecutive small receives in bulk mode.
-  uint32_t batch_bytes_ = 0;    // Received in batch `batch_` of the loop.
+  bool receives_little_ : 1 = false;  // Neither multishots nor bulk.
+  bool outgoing_ : 1 = false;         // Opened by connect().
+  uint8_t quiet_receives_ = 0;        // Consecutive small receives in bulk mode.
+  uint32_t batch_bytes_ = 0;          // Received in batch `batch_` of the loop.
   uint32_t batch_ = 0;
 };
 

@@ -187,6 +187,34 @@ class Bandwidth(TlsTest):
         self.assertLess(stats.total("rate_limit_bytes_total"), 50 * MIB)
         proxy.wait_for(lambda s: s.total("endpoint_connections_active") == 0)
 
+    def test_tcp(self):
+        """Both directions of a TCP listener, in front of an HTTP server, by curl; both connections share the rate."""
+        config = harness.configuration(["127.0.0.1:%d" % self.keep(Server()).server_port],
+                                       rate_limits=[bandwidth(key={"source": True})], workers=2)
+        config["listeners"][0]["tcp"] |= {"upload_bandwidth": "bytes"}
+        config["listeners"].append({**config["listeners"][0], "name": "secure", "tls": {"certificates": [self.server]},
+                                    "tcp": {"forward": "main", "download_bandwidth": "bytes"}})
+        proxy = self.start(config)
+        file = self.temporary_directory() + "/body"
+        with open(file, "wb") as body:
+            body.write(bytes(BODY))
+        for listener, path, size, options in (("secure", str(BODY), BODY, ()), ("main", str(BODY), BODY, None),
+                                              ("main", "0", 0, ("-H", "expect:", "--data-binary", f"@{file}"))):
+            seconds = self.measured(self.curl(proxy, "x", path, *(options or ()), listener=listener), size)
+            harness.print_note(f"tcp {listener} {size}: {seconds:.2f} s for {SECONDS if options is not None else 0:.2f} s")
+            if options is None:  # Downloads of this listener have no limit.
+                self.assertLess(seconds, SECONDS / 2 * SLOWNESS)
+                continue
+            self.assertGreater(seconds, SECONDS * 0.9)
+            self.assertLess(seconds, (SECONDS * 1.1 + 2) * SLOWNESS)
+            time.sleep(BURST / RATE)  # The key has its burst again.
+        whole = [self.curl(proxy, "x", str(BODY // 2), listener="secure") for _ in range(2)]
+        for curl in whole:
+            self.assertGreater(self.measured(curl, BODY // 2), SECONDS * 0.7)
+        stats = self.stop(proxy)
+        self.assertGreater(stats.total("rate_limit_bytes_total", limit="bytes"), 3 * BODY)
+        self.assertGreater(stats.total("rate_limit_pauses_total", limit="bytes"), 0)
+
     def test_drain(self):
         """A body that waits is in progress: it completes within the time to drain, and is cut at its end."""
         proxy = self.paced(bandwidth("64KiB/s", "16KiB"), cut_allowed=True, shutdown_timeout="4s")

@@ -31,7 +31,6 @@ MISSING = {
     "HTTPSListenerDetectMisdirectedRequests": "one set of HTTP options for all filter chains of a listener",
     "CORS": "`*` with credentials would let every page send requests in the name of users",
     "TLSRouteMixedTerminationSameNamespace": "TLS is terminated by all filter chains of a listener or by none",
-    "BackendTLSPolicySANValidation": "the certificate of an endpoint is checked for one DNS name, which is the one that is sent",
 }
 # The same of Envoy.
 MISSING_IN_ENVOY = {

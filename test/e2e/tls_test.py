@@ -402,6 +402,28 @@ class Origination(TlsTest):
                     self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
                     self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
 
+    def test_verify_names(self):
+        """The certificate must have one of `verify_names`, whatever name is sent: DNS, IP address or URI; wildcards of
+        the certificate count. A resumed session is one that was verified."""
+        uri = "spiffe://mesh/ns/app"
+        certificate = self.files.make("named", names=f"URI:{uri},DNS:*.mesh.internal,IP:127.0.0.9")
+        seen = []
+        for names, sent, believed in (
+                ([uri], None, True), (["other.net", uri], "front.net", True), (["app.mesh.internal"], "front.net", True),
+                (["127.0.0.9"], None, True), (["spiffe://mesh/ns/ap"], None, False), (["a.app.mesh.internal"], None, False),
+                (["127.0.0.8", "localhost"], "app.mesh.internal", False)):
+            with self.subTest(names=names):
+                origin = self.tls_origin(echo, certificate, names=seen)
+                tls = {"ca": self.ca, "verify_names": names, **({"server_name": sent} if sent else {})}
+                proxy = self.proxy(origin.address, upstream={"tls": tls})
+                if believed:
+                    for _ in range(3):
+                        self.assertEqual(exchange(self.keep(connect(proxy.address())), b"hello"), b"hello")
+                    self.assertEqual(seen[-1], sent)
+                else:
+                    self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
+                    self.assertTrue(proxy.wait_for_output('; expected "' + '" or "'.join(names) + '"'))
+
     def test_system_authorities(self):
         """The system's authorities are trusted if no others are configured; SSL_CERT_FILE and SSL_CERT_DIR say where
         they are."""

@@ -253,23 +253,25 @@ class Connections(UpgradeTest):
             listener("http", http={"forward": "x"}), listener("tcp", tcp={"forward": "x"}),
             listener("tls", tcp={"forward": "x"}, tls={"certificates": [self.server]}),
             listener("connecting", tcp={"forward": "tls"}), listener("lost", tcp={"forward": "x"}),
+            listener("paced", tcp={"forward": "x", "upload_bandwidth": "bytes"}),
+            rate_limits=[{"name": "bytes", "rate": "1MiB/s"}],
             upstreams=[{"name": "x", "endpoints": [address]},
                        {"name": "tls", "endpoints": [address], "connect_timeout": "30s",
                         "tls": {"server_name": "localhost", "ca": self.ca}}],
             shutdown_timeout=f"{3 * SLOWNESS}s")
-        kept = {name: self.keep(connect(proxy.address(name))) for name in ("http", "tcp", "tls", "connecting", "lost")}
+        kept = {name: self.keep(connect(proxy.address(name))) for name in ("http", "tcp", "tls", "connecting", "lost", "paced")}
         kept["http"].sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        proxy.wait_for(lambda s: s.total("http_requests_active") == 1 and s.total("sessions_active") == 5 and
-                       s.total("endpoint_connections_active") == 4)
+        proxy.wait_for(lambda s: s.total("http_requests_active") == 1 and s.total("sessions_active") == 6 and
+                       s.total("endpoint_connections_active") == 5)
         proxy.write_configuration({**proxy.config, "listeners": [each for each in proxy.config["listeners"]
                                                           if each["name"] != "lost"]})
         old = proxy.process
-        self.assertIn("1 connections moved, 4 still end or move here (1 handshake, 1 connecting, 1 request, 1 returned)",
+        self.assertIn("1 connections moved, 5 still end or move here (1 handshake, 1 connecting, 1 request, 1 returned, 1 paced)",
                       proxy.upgrade(waits=False))
         proxy.end_of(old)
         counted = {name[1]: value for name, value in proxy.before_upgrades[-1].items() if name[0] == "not_moved_total"}
         self.assertEqual(counted, {(("listener", where), ("reason", reason)): 1 for where, reason in (
-            ("http", "request"), ("tls", "handshake"), ("connecting", "connecting"), ("lost", "returned"))})
+            ("http", "request"), ("tls", "handshake"), ("connecting", "connecting"), ("lost", "returned"), ("paced", "paced"))})
         endpoint.close()
         kept["tcp"].close()
 

@@ -14,6 +14,7 @@ namespace sluice {
 
 /// Where an access log goes: one of the two, or nowhere. A writer outlives those who use it.
 struct AccessLogTarget {
+  /// `lines`: null if there is no log.
   AccessLogTarget(AccessLogWriter* lines) : writer(lines) {}
   AccessLogTarget(std::unique_ptr<AccessRecordSink> sink) : records(std::move(sink)) {}
   bool is_set() const { return writer || records; }

@@ -55,7 +55,7 @@ absl::StatusOr<Url> parse_url(std::string_view text) {
   const size_t end = std::min(text.find_first_of("/?"), text.size());
   url.authority = std::string(text.substr(0, end));
   url.target = std::string(text.substr(end));
-  if (!url.target.starts_with('/')) url.target.insert(0, "/");
+  if (!url.target.starts_with('/')) url.target.insert(url.target.begin(), '/');
   if (url.authority.empty() || url.authority.find('@') != std::string::npos) return refused("");
   url.port = url.secure ? 443 : 80;
   const size_t colon = url.authority.rfind(':');

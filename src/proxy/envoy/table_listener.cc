@@ -276,9 +276,9 @@ constexpr FieldRule kOfExtensionsTransportsocketsTlsTlsSessionTicketKeys[] = {
 // envoy.extensions.transport_sockets.tls.v3.CertificateValidationContext
 constexpr FieldRule kOfExtensionsTransportsocketsTlsCertificateValidationContext[] = {
     {"trusted_ca", kYes, "file", "envoy.config.core.v3.DataSource"},
-    {"match_typed_subject_alt_names", kYes, "of an upstream: one exact DNS name",
+    {"match_typed_subject_alt_names", kYes, "of an upstream: exact DNS names, URIs and IP addresses",
      "envoy.extensions.transport_sockets.tls.v3.SubjectAltNameMatcher"},
-    {"match_subject_alt_names", kYes, "of an upstream: one exact DNS name", "envoy.type.matcher.v3.StringMatcher"},
+    {"match_subject_alt_names", kYes, "of an upstream: exact names", "envoy.type.matcher.v3.StringMatcher"},
     {"verify_certificate_spki", kRefused},
     {"verify_certificate_hash", kRefused},
     {"crl", kRefused},
@@ -294,7 +294,7 @@ constexpr FieldRule kOfExtensionsTransportsocketsTlsCertificateValidationContext
 };
 // envoy.extensions.transport_sockets.tls.v3.SubjectAltNameMatcher
 constexpr FieldRule kOfExtensionsTransportsocketsTlsSubjectAltNameMatcher[] = {
-    {"san_type", kYes, "DNS"},
+    {"san_type", kYes, "DNS, URI, IP_ADDRESS"},
     {"matcher", kYes, "exact", "envoy.type.matcher.v3.StringMatcher"},
     {"oid", kRefused},
 };

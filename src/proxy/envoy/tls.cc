@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/config/model/server_name.h"
 #include "proxy/envoy/values.h"
 
 namespace sluice::envoy {
@@ -114,23 +115,22 @@ void put_tickets(const Message& context, Node& out) {
   if (!files.empty()) put(out, "ticket_keys", list_node(files));
 }
 
-// The DNS name that the certificate of an endpoint must have; empty if any will do.
-std::string expected_name(const Message& validation) {
+// The names of which the certificate of an endpoint must have one; none if any will do.
+std::vector<std::string> expected_names(const Message& validation) {
   std::vector<std::string> names;
   const auto take = [&](const Message& matcher) {
     if (matcher.has("exact")) return names.push_back(matcher.text("exact"));
-    matcher.refuse("", "only one exact DNS name is possible");
+    matcher.refuse("", "only exact names are compared");
   };
   for (const Message& each : validation.subs("match_typed_subject_alt_names")) {
-    if (each.text("san_type") != "DNS") {
-      each.refuse("san_type", "only names of type DNS are compared");
+    if (const std::string type = each.text("san_type"); type != "DNS" && type != "URI" && type != "IP_ADDRESS") {
+      each.refuse("san_type", "only names of the types DNS, URI and IP_ADDRESS are compared");
       continue;
     }
     if (const Message matcher = each.sub("matcher")) take(matcher);
   }
   for (const Message& matcher : validation.subs("match_subject_alt_names")) take(matcher);
-  if (names.size() > 1) validation.refuse("match_typed_subject_alt_names", "only one name is possible");
-  return names.empty() ? "" : names.front();
+  return names;
 }
 
 }  // namespace
@@ -172,27 +172,30 @@ std::optional<Node> upstream_tls(const Message& context, const std::string& host
   Node out = map_node();
   const Message common = context.sub("common_tls_context");
   const std::vector<Message> validations = validations_of(common, state);
-  std::string ca, name;
+  std::string ca;
+  std::vector<std::string> names;
   bool system = false;
   for (const Message& validation : validations) {
     if (std::string file = file_of(validation, "trusted_ca"); !file.empty()) ca = std::move(file);
-    if (std::string expected = expected_name(validation); !expected.empty()) name = std::move(expected);
+    if (std::vector<std::string> expected = expected_names(validation); !expected.empty()) names = std::move(expected);
     system = system || validation.has("system_root_certs");
   }
   const std::string sni = context.text("sni");
-  if (ca.empty() && !system) {
+  const bool verified = !ca.empty() || system;
+  if (!verified) {
     put(out, "verify", "false");
-  } else if (name.empty() && !sni.empty()) {
+  } else if (names.empty() && !sni.empty()) {
     context.ignore("sni", "the certificate must be for this name, which Envoy does not demand");
   }
   if (!ca.empty()) put(out, "ca", ca);
-  if (!name.empty() && !sni.empty() && name != sni) {
-    context.refuse("sni", "the name that is sent is the one that is expected in the certificate");
-  }
-  const bool verified = !ca.empty() || system;
-  const std::string used = !name.empty() ? name : !sni.empty() ? sni : verified ? host_name : "";
+  // A single name that may be the one that is sent is `server_name`.
+  const bool is_server =
+      names.empty() || (names.size() == 1 && (sni.empty() ? !config::is_uri(names[0]) : sni == names[0]));
+  std::string used = sni;
+  if (used.empty() && is_server) used = !names.empty() ? names[0] : verified ? host_name : "";
   if (!used.empty()) put(out, "server_name", used);
-  if (verified && used.empty()) {
+  if (verified && !is_server) put(out, "verify_names", list_node(names));
+  if (verified && used.empty() && is_server) {
     context.refuse("sni",
                    "name the server that the certificates are for: until then requests for this cluster get 503");
     return std::nullopt;

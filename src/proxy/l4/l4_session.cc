@@ -59,8 +59,8 @@ ClientHello hello_of(const Agreement& agreed) {
 
 }  // namespace
 
-void L4Session::start(ClientAcceptor& acceptor, ListenerLog* log, int fd, int family) {
-  L4Session* const session = make(acceptor, log);
+void L4Session::start(ClientAcceptor& acceptor, const L4Extras& extras, int fd, int family) {
+  L4Session* const session = make(acceptor, extras);
   session->client_.adopt(fd, family);
   if (ConnectionLog* const line = session->log()) line->note_client(PeerAddress::peer_of(fd));
   session->setup_ = make_in_chunk<Setup>(acceptor.worker().pool(), *session);
@@ -159,6 +159,7 @@ void L4Session::route(const ClientHello* hello) {
     return finish(SessionEnd::kNoRoute);
   }
   upstream_index_ = target->upstream;
+  make_pacers(target->route);
   connect_next();
 }
 
@@ -357,13 +358,13 @@ void L4Session::pass_on(Transport& from, Buffer&& data) {
   }
   Transport& to = other(from);
   to.send(std::move(data));
-  if (ConnectionLog* const line = log()) {
-    is_client(from) ? line->count_in(bytes) : line->count_out(bytes);
-    line->note_pinned(to.queued() + from.queued());
+  bool waits = false;
+  if (kind_ == Kind::kWithExtras) {
+    waits = take_note(from, bytes);
   } else if (is_tunnel()) {
     note_passed(is_client(from), bytes, to.queued() + from.queued());
   }
-  if (to.queued() >= high_mark()) from.stop_reading();
+  if (waits || to.queued() >= high_mark()) from.stop_reading();
 }
 
 // How much output may be queued for one side. No session may take more than a share of what is left of the worker's
@@ -390,7 +391,7 @@ void L4Session::on_sent(Transport& to) {
   if (state_ == State::kRetrying && upstream_.write_shut()) return upstream_.close();
   if (state_ != State::kForwarding) return;
   note_activity();
-  if (to.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) other(to).start_reading();
+  if (to.queued() <= std::min<size_t>(acceptor_.tcp().buffer_low.bytes, high_mark() / 2)) read_on(other(to));
   maybe_finished();
 }
 
@@ -494,7 +495,10 @@ void L4Session::on_timer() {
   if (state_ != State::kForwarding) return;
   uint64_t due = quiet_ ? UINT64_MAX : last_active_ms_ + quiet_ms;
   if (idle_ms > 0) {
-    if (now >= last_active_ms_ + idle_ms) return finish(SessionEnd::kIdleTimeout);
+    if (now >= last_active_ms_ + idle_ms) {
+      if (!waits_for_turn()) return finish(SessionEnd::kIdleTimeout);
+      last_active_ms_ = now;
+    }
     due = std::min(due, last_active_ms_ + idle_ms);
   }
   if (const uint64_t stuck_ms = milliseconds(acceptor_.tcp().stuck_timeout); stuck_ms > 0 && has_queued()) {

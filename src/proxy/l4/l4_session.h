@@ -9,6 +9,7 @@
 #include "proxy/access_log/listener_log.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/common/peer_address.h"
+#include "proxy/l4/tcp_bandwidth.h"
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/connection_setup.h"
 #include "proxy/listener/session.h"
@@ -23,7 +24,16 @@ namespace sluice {
 
 struct ClientHello;
 class ConnectionLog;
+class FlowPacer;
+struct FlowPacers;
+class L4SessionWithExtras;
 class StateReader;
+
+/// What a listener wants of its sessions beyond forwarding. Each is null, or outlives the sessions.
+struct L4Extras {
+  ListenerLog* log = nullptr;
+  const TcpBandwidth* bandwidth = nullptr;
+};
 
 /// One proxied TCP connection: the client, the chosen endpoint, and the bytes between them.
 ///
@@ -39,12 +49,12 @@ class StateReader;
 class L4Session : public Session, private Transport::Owner {
  public:
   /// Starts the session of an accepted connection that its limits have admitted. Takes ownership of the descriptor.
-  /// `family` is that of the listening socket. `log`: null, or outlives the session.
-  static void start(ClientAcceptor& acceptor, ListenerLog* log, int fd, int family);
+  /// `family` is that of the listening socket.
+  static void start(ClientAcceptor& acceptor, const L4Extras& extras, int fd, int family);
 
   /// Continues the session that move_out() has written. Takes ownership of the descriptors. False if the state is
   /// malformed, or its endpoint is not one of the configuration; the connections are reset then. `stays`: it does not
-  /// move out again. `log`: as for start().
+  /// move out again. Its bandwidth is not limited.
   static bool resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession& moving, bool stays);
 
   SessionKind kind() const override { return SessionKind::kTcp; }
@@ -61,8 +71,8 @@ class L4Session : public Session, private Transport::Owner {
  protected:
   enum class Kind : uint8_t {
     kPlain,
-    kLogged,  ///< A LoggedL4Session.
-    kTunnel,  ///< A tunnel of HTTP, to which the functions below belong.
+    kWithExtras,  ///< An L4SessionWithExtras.
+    kTunnel,      ///< A tunnel of HTTP, to which the functions below belong.
   };
   /// Two connections with which a session begins, and what is known of them.
   struct Begun {
@@ -144,7 +154,8 @@ class L4Session : public Session, private Transport::Owner {
     ClientEnd client_end = ClientEnd::kNone;  ///< The client's end of stream, not yet passed on.
   };
 
-  static L4Session* make(ClientAcceptor& acceptor, ListenerLog* log);
+  static L4Session* make(ClientAcceptor& acceptor, const L4Extras& extras);
+  L4SessionWithExtras* with_extras();
   void client_ready(Buffer&& first);
   void client_refused(Refusal reason);
   void client_failed(SessionEnd end);
@@ -192,6 +203,16 @@ class L4Session : public Session, private Transport::Owner {
   void note_client();
   void note_route(const ClientHello* hello, const std::optional<TcpTarget>& target);
   void log_end(std::string_view reason);
+  // Bytes have been passed on. Whether the next ones have to wait for their turn.
+  bool take_note(Transport& from, size_t bytes);
+  // What limits the bandwidth; null if nothing does.
+  FlowPacers* pacers();
+  bool paced() const { return const_cast<L4Session*>(this)->pacers() != nullptr; }
+  FlowPacer* pacer_of(const Transport& from);
+  bool waits_for_turn();
+  void make_pacers(uint32_t route);
+  void read_on(Transport& from);
+  void turn_of(bool client);
   void log_failure(const Transport& with, std::string_view error) const;
   void finish(SessionEnd end);
   void begin_draining(Transport& failed, SessionEnd end, Drain how);
@@ -241,17 +262,19 @@ static_assert(kSessionEndCount <= 32);  // end_
 /// Makes L4Sessions.
 class L4SessionFactory final : public SessionFactory {
  public:
-  L4SessionFactory() = default;
-  /// `access_log` is that of `tcp` on this worker, and set.
-  L4SessionFactory(AccessLogTarget access_log, const config::AccessLog& config) {
-    log_.emplace(std::move(access_log), config);
+  /// `access_log` is that of `listener.tcp` on this worker; not set: there is none. The limits that the listener names
+  /// are in `limits`.
+  L4SessionFactory(const config::Listener& listener, AccessLogTarget access_log, const WorkerRateLimits& limits)
+      : bandwidth_(listener, limits) {
+    const config::AccessLog* const config = listener.access_log();
+    if (config && access_log.is_set()) log_.emplace(std::move(access_log), *config);
   }
 
   void start(ClientAcceptor& acceptor, int fd, int family) override {
-    L4Session::start(acceptor, log_ ? &*log_ : nullptr, fd, family);
+    L4Session::start(acceptor, {.log = log(), .bandwidth = bandwidth_.empty() ? nullptr : &bandwidth_}, fd, family);
   }
   bool resume(ClientAcceptor& acceptor, MovingSession& session, FindAcceptor, bool stays) override {
-    return L4Session::resume(acceptor, log_ ? &*log_ : nullptr, session, stays);
+    return L4Session::resume(acceptor, log(), session, stays);
   }
   void stop() override {
     if (log_) log_->stop();
@@ -259,7 +282,10 @@ class L4SessionFactory final : public SessionFactory {
   bool idle() const override { return !log_ || log_->idle(); }
 
  private:
+  ListenerLog* log() { return log_ ? &*log_ : nullptr; }
+
   std::optional<ListenerLog> log_;
+  const TcpBandwidth bandwidth_;
 };
 
 }  // namespace sluice

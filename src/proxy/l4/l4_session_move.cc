@@ -30,7 +30,7 @@ constexpr uint64_t kMoveTimeoutMs = 1000;
 
 bool L4Session::move_out() {
   if (state_ == State::kMoving) return true;
-  if (state_ != State::kForwarding || stays_) return false;
+  if (state_ != State::kForwarding || stays_ || paced()) return false;
   state_ = State::kMoving;
   arm_timer(acceptor_.worker().now_ms() + kMoveTimeoutMs);
   client_.detach();
@@ -48,6 +48,7 @@ StayReason L4Session::stay_reason() const {
     case State::kRetrying:
       return StayReason::kConnecting;
     case State::kForwarding:
+      return paced() ? StayReason::kPaced : StayReason::kMoving;
     case State::kMoving:
       return StayReason::kMoving;
     case State::kDraining:
@@ -95,7 +96,7 @@ void L4Session::stay() {
 bool L4Session::resume(ClientAcceptor& acceptor, ListenerLog* log, MovingSession& moving, bool stays) {
   if (moving.fds.size() != 2) return false;
   acceptor.admit_resumed();
-  L4Session* const session = make(acceptor, log);
+  L4Session* const session = make(acceptor, {.log = log});
   session->stays_ = stays;
   if (!session->read_state(moving)) {
     session->finish(SessionEnd::kNotResumed);

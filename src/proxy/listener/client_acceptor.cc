@@ -118,16 +118,16 @@ bool ClientAcceptor::admits_rate(const PeerAddress& client) const {
   if (rate_limits_.empty() || !client.is_set() || !Source::from(client.data(), source)) return true;
   const uint64_t key = rate_key_of_connection(RateSecret::of_process(), source);
   return std::all_of(rate_limits_.begin(), rate_limits_.end(),
-                     [key](const WorkerRateLimit& each) { return !each.check(key).refused; });
+                     [&](const WorkerRateLimit& each) { return !each.check(key, context_.worker.now_us()).refused; });
 }
 
 bool ClientAcceptor::admits_handshake(const PeerAddress& client, std::string_view server_name) const {
   Source source;
   const bool known = client.is_set() && Source::from(client.data(), source);
   return std::all_of(handshake_limits_.begin(), handshake_limits_.end(), [&](const WorkerRateLimit& each) {
-    return !each.check(rate_key_of_handshake(RateSecret::of_process(), each.limiter->key(), known ? &source : nullptr,
-                                             server_name))
-                .refused;
+    const uint64_t key =
+        rate_key_of_handshake(RateSecret::of_process(), each.limiter->key(), known ? &source : nullptr, server_name);
+    return !each.check(key, context_.worker.now_us()).refused;
   });
 }
 

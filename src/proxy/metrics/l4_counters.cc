@@ -50,7 +50,7 @@ const char* session_end_name(SessionEnd end) {
 
 const char* stay_reason_name(StayReason reason) {
   constexpr std::array<const char*, kStayReasonCount> kNames = {"moving", "handshake", "connecting", "request",
-                                                                "group",  "ending",    "returned"};
+                                                                "group",  "ending",    "returned",   "paced"};
   return kNames[static_cast<size_t>(reason)];
 }
 

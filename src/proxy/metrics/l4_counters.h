@@ -59,8 +59,9 @@ enum class StayReason : uint8_t {
   kGroup,       ///< Its streams share a connection to an endpoint with another session, which cannot move.
   kEnding,      ///< It ends.
   kReturned,    ///< The other process could not continue it.
+  kPaced,       ///< A TCP connection with a limit of bandwidth.
 };
-inline constexpr int kStayReasonCount = 7;
+inline constexpr int kStayReasonCount = 8;
 const char* stay_reason_name(StayReason reason);
 /// Sessions by StayReason.
 using StayCounts = std::array<uint32_t, kStayReasonCount>;

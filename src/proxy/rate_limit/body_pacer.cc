@@ -23,16 +23,18 @@ void BodyPacer::add_trailers(Fields&& trailers) {
   ends_ = true;
 }
 
+void BodyPacer::charge(size_t bytes) { (void)limits_.reserve(bytes, worker_.now_us()); }
+
 bool BodyPacer::ready() {
   if (timer_.armed()) return false;
   if (waiting_.empty()) return ends_;
   if (reserved_ > 0) return true;
   reserved_ = std::min(waiting_.size(), limits_.piece_bytes());
-  const uint64_t wait_ns = limits_.reserve(reserved_);
+  const uint64_t now_us = worker_.now_us();
+  const uint64_t wait_ns = limits_.reserve(reserved_, now_us);
   if (wait_ns == 0) return true;
   has_waited_ = true;
-  // The clock of the limits may be ahead of the time of this turn.
-  worker_.timers().arm(timer_, (rate_clock_ns() + wait_ns + 999'999) / 1'000'000);
+  worker_.timers().arm(timer_, rate_turn_ms(now_us, wait_ns));
   return false;
 }
 
@@ -48,7 +50,7 @@ void BodyPacer::call_soon() { worker_.yielding_tasks().push(soon_); }
 void BodyPacer::stop() {
   timer_.cancel();
   soon_.cancel();
-  if (reserved_ > 0) limits_.give_back(std::exchange(reserved_, 0));
+  if (reserved_ > 0) limits_.give_back(std::exchange(reserved_, 0), worker_.now_us());
   waiting_.clear();
   trailers_.clear();
   ends_ = false;

@@ -31,7 +31,7 @@ class BodyPacer {
   void add(Buffer&& bytes, bool end);
   void add_trailers(Fields&& trailers);
   /// Counts bytes that have passed.
-  void charge(size_t bytes) { (void)limits_.reserve(bytes); }
+  void charge(size_t bytes);
 
   struct Piece {
     Buffer bytes;

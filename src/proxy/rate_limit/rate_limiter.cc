@@ -1,19 +1,10 @@
 #include "proxy/rate_limit/rate_limiter.h"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "sluice/internal/check.h"
 
 namespace sluice {
-
-// The time of a turn of the loop, in milliseconds, would be too coarse for the spacing of 10,000 requests a second.
-uint64_t rate_clock_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit) {
   const uint64_t period_ns = config::milliseconds(limit.rate.period()) * 1'000'000, burst = limit.effective_burst();
@@ -23,10 +14,8 @@ std::shared_ptr<RateTable> RateLimiter::table_of(const config::RateLimit& limit)
   return std::make_shared<RateTable>(gcra, limit.entries);
 }
 
-RateDecision WorkerRateLimit::check(uint64_t key_hash) const {
-  RateTable& table = limiter->table();
-  table.prefetch(key_hash);  // While the clock is read.
-  const RateVerdict verdict = table.check(key_hash, rate_clock_ns());
+RateDecision WorkerRateLimit::check(uint64_t key_hash, uint64_t now_us) const {
+  const RateVerdict verdict = limiter->table().check(key_hash, now_us * 1000);
   if (verdict.evicted) counters->evictions.add();
   if (verdict.admitted && verdict.wait_ns == 0) return {};
   if (limiter->config().dry_run) {
@@ -37,10 +26,8 @@ RateDecision WorkerRateLimit::check(uint64_t key_hash) const {
   return {.refused = !verdict.admitted, .wait_ns = std::max<uint64_t>(verdict.wait_ns, 1)};
 }
 
-uint64_t WorkerRateLimit::reserve(uint64_t key_hash, size_t bytes) const {
-  RateTable& table = limiter->table();
-  table.prefetch(key_hash);
-  const RateVerdict verdict = table.reserve(key_hash, bytes, rate_clock_ns());
+uint64_t WorkerRateLimit::reserve(uint64_t key_hash, size_t bytes, uint64_t now_us) const {
+  const RateVerdict verdict = limiter->table().reserve(key_hash, bytes, now_us * 1000);
   counters->bytes.add(bytes);
   if (verdict.evicted) counters->evictions.add();
   if (verdict.wait_ns == 0) return 0;
@@ -53,8 +40,8 @@ uint64_t WorkerRateLimit::reserve(uint64_t key_hash, size_t bytes) const {
   return verdict.wait_ns;
 }
 
-void WorkerRateLimit::give_back(uint64_t key_hash, size_t bytes) const {
-  limiter->table().give_back(key_hash, bytes, rate_clock_ns());
+void WorkerRateLimit::give_back(uint64_t key_hash, size_t bytes, uint64_t now_us) const {
+  limiter->table().give_back(key_hash, bytes, now_us * 1000);
 }
 
 WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names) {

@@ -61,12 +61,12 @@ struct WorkerRateLimit {
   std::shared_ptr<const RateLimiter> limiter;
   std::shared_ptr<RateLimitCounters> counters;
 
-  /// Counts an event of this key.
-  RateDecision check(uint64_t key_hash) const;
+  /// Counts an event of this key. `now_us`: Worker::now_us(), here and below.
+  RateDecision check(uint64_t key_hash, uint64_t now_us) const;
   /// For a limit of bytes: counts the next bytes of a body. Returns in how many nanoseconds their turn comes.
-  uint64_t reserve(uint64_t key_hash, size_t bytes) const;
+  uint64_t reserve(uint64_t key_hash, size_t bytes, uint64_t now_us) const;
   /// Gives back bytes that will not pass, as their body has ended.
-  void give_back(uint64_t key_hash, size_t bytes) const;
+  void give_back(uint64_t key_hash, size_t bytes, uint64_t now_us) const;
 };
 
 /// All rate limits of a configuration, on one worker.
@@ -75,8 +75,10 @@ using WorkerRateLimits = std::vector<WorkerRateLimit>;
 /// Those with these names, in the order of the names. Precondition: they exist.
 WorkerRateLimits rate_limits_named(const WorkerRateLimits& all, const std::vector<std::string>& names);
 
-/// The time that limits count by: CLOCK_MONOTONIC, in nanoseconds.
-uint64_t rate_clock_ns();
+/// When a wait of a limit that begins now is over, for TimerWheel::arm: never early.
+constexpr uint64_t rate_turn_ms(uint64_t now_us, uint64_t wait_ns) {
+  return (now_us * 1000 + wait_ns + 999'999) / 1'000'000;
+}
 
 /// How long until then in whole seconds, rounded up.
 constexpr uint64_t whole_seconds(uint64_t nanoseconds) { return (nanoseconds + 999'999'999) / 1'000'000'000; }

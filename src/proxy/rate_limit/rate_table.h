@@ -50,8 +50,6 @@ class RateTable {
   void give_back(uint64_t key_hash, size_t bytes, uint64_t now_ns) {
     (void)count(key_hash, -static_cast<int64_t>(bytes), now_ns);
   }
-  /// Begins to fetch the memory that a check of this key needs.
-  void prefetch(uint64_t key_hash) const { __builtin_prefetch(&buckets_[key_hash & mask_]); }
 
   size_t bytes() const { return (mask_ + 1) * sizeof(Bucket); }
 

@@ -52,6 +52,7 @@ bool are_limits_kept(const config::Listener& listener, const RateLimiters& befor
     return kept(level.rate_limits) && kept(level.response_bandwidth) && kept(level.request_bandwidth);
   };
   return kept(listener.connection_rate_limits) && kept(listener.handshake_rate_limits) &&
+         (!listener.tcp || (kept(listener.tcp->upload_bandwidth) && kept(listener.tcp->download_bandwidth))) &&
          (!listener.http || (level_kept(*listener.http) &&
                              std::all_of(listener.http->routes.begin(), listener.http->routes.end(), level_kept)));
 }

@@ -420,10 +420,8 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
       AccessLogTarget log = access_log_of(next, i);
       if (listener->config->http) {
         factory = std::make_unique<HttpSessionFactory>(context, *http_, std::move(log));
-      } else if (const config::AccessLog* const config = listener->config->access_log(); config && log.is_set()) {
-        factory = std::make_unique<L4SessionFactory>(std::move(log), *config);
       } else {
-        factory = std::make_unique<L4SessionFactory>();
+        factory = std::make_unique<L4SessionFactory>(*listener->config, std::move(log), next.rate_limits);
       }
       acceptors_.push_back(std::make_unique<ClientAcceptor>(context, std::move(factory), next.sockets[i]));
     }

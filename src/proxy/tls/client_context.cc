@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "alts_like/peer_certificate.h"
 #include "proxy/config/model/server_name.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/context_options.h"
@@ -47,6 +48,32 @@ absl::Status trust_system(SSL_CTX* context) {
       "install it or name one under `ca`");
 }
 
+bool is_for(const X509* certificate, const std::string& name) {
+  if (config::is_uri(name)) {
+    const std::vector<std::string> uris = uris_of(certificate);
+    return std::find(uris.begin(), uris.end(), name) != uris.end();
+  }
+  if (config::is_ip_address(name)) return X509_check_ip_asc(certificate, name.c_str(), /*flags=*/0) == 1;
+  return X509_check_host(certificate, name.data(), name.size(), /*flags=*/0, /*peername=*/nullptr) == 1;
+}
+
+int names_index() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+// X509_VERIFY_PARAM knows no URIs.
+int verify_with_names(X509_STORE_CTX* chain, void*) {
+  if (X509_verify_cert(chain) != 1) return 0;
+  auto* const ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  const auto* const names = static_cast<const std::vector<std::string>*>(SSL_get_ex_data(ssl, names_index()));
+  const X509* const leaf = sk_X509_value(X509_STORE_CTX_get0_chain(chain), 0);
+  const bool known =
+      names && std::any_of(names->begin(), names->end(), [&](const std::string& name) { return is_for(leaf, name); });
+  if (!known) X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+  return known;
+}
+
 }  // namespace
 
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls,
@@ -61,6 +88,7 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
   }
   if (tls.verify) {
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    if (!tls.verify_names.empty()) SSL_CTX_set_cert_verify_callback(context, verify_with_names, nullptr);
     ERR_clear_error();
     if (tls.ca.empty()) {
       if (absl::Status trusted = trust_system(context); !trusted.ok()) return trusted;
@@ -78,14 +106,20 @@ absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::Upstr
 }
 
 void expect_server(SSL* ssl, const config::UpstreamTls& tls) {
+  const bool by_names = !tls.verify_names.empty();
+  if (by_names) {
+    // The pointer is not changed through.
+    SLUICE_CHECK(SSL_set_ex_data(ssl, names_index(), const_cast<std::vector<std::string>*>(&tls.verify_names)) == 1);
+  }
   if (tls.server_name.empty()) return;
+  const bool verify = tls.verify && !by_names;
   if (config::is_ip_address(tls.server_name)) {
     // An IP address must not be sent as a server name (RFC 6066 section 3).
-    if (tls.verify) SLUICE_CHECK(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), tls.server_name.c_str()) == 1);
+    if (verify) SLUICE_CHECK(X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), tls.server_name.c_str()) == 1);
     return;
   }
   SLUICE_CHECK(SSL_set_tlsext_host_name(ssl, tls.server_name.c_str()) == 1);
-  if (tls.verify) SLUICE_CHECK(SSL_set1_host(ssl, tls.server_name.c_str()) == 1);
+  if (verify) SLUICE_CHECK(SSL_set1_host(ssl, tls.server_name.c_str()) == 1);
 }
 
 }  // namespace sluice

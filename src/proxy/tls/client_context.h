@@ -15,7 +15,8 @@ namespace sluice {
 absl::StatusOr<bssl::UniquePtr<SSL_CTX>> make_client_context(const config::UpstreamTls& tls,
                                                              std::vector<FileWarning>& warnings);
 
-/// Sets the server identity that one connection expects. Precondition: check_server_name() accepted the name.
+/// Sets the server identity that one connection expects. `tls` outlives the handshake. Precondition: the names are
+/// valid.
 void expect_server(SSL* ssl, const config::UpstreamTls& tls);
 
 }  // namespace sluice

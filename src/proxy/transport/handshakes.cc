@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "alts_like/alts_like_handshake.h"
 #include "proxy/alts/alts_handshake.h"
 #include "proxy/alts/alts_options.h"
@@ -74,9 +75,11 @@ uint16_t make_endpoint_handshake(const UpstreamState& upstream, uint32_t endpoin
 std::string describe_failure(const config::Upstream& upstream, std::string_view error) {
   std::string text = absl::StrCat(upstream.alts ? "ALTS" : "TLS",
                                   " failed: ", error.empty() ? "it closed during the handshake" : error);
-  // The handshake itself knows only names that it sends, and addresses are not sent.
-  const bool is_refusal = absl::StrContains(error, "CERTIFICATE_VERIFY_FAILED");
-  if (is_refusal && upstream.tls && config::is_ip_address(upstream.tls->server_name)) {
+  // The handshake itself knows only names that it sends: not addresses, nor `verify_names`.
+  if (!upstream.tls || !absl::StrContains(error, "CERTIFICATE_VERIFY_FAILED")) return text;
+  if (const std::vector<std::string>& names = upstream.tls->verify_names; !names.empty()) {
+    absl::StrAppend(&text, "; expected \"", absl::StrJoin(names, "\" or \""), "\"");
+  } else if (config::is_ip_address(upstream.tls->server_name)) {
     absl::StrAppend(&text, "; expected \"", upstream.tls->server_name, "\"");
   }
   return text;

@@ -95,6 +95,7 @@ class Transport final : private Socket::Owner {
   bool busy() const { return socket_.busy(); }
   void start_reading() { socket_.start_reading(); }
   void stop_reading() { socket_.stop_reading(); }
+  void receive_little() { socket_.receive_little(); }
   size_t queued() const { return socket_.queued(); }
   bool secured() const { return secure_ && secure_->records; }
   /// RecordLayer::protocol(); empty without records.

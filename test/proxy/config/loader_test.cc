@@ -141,6 +141,8 @@ listeners:
       stuck_timeout: 20s
       buffer_high: 64KiB
       buffer_low: 1KiB
+      upload_bandwidth: pipe
+      download_bandwidth: [ pipe ]
       routes:
         - match: { sni: [ a.example.com, "*.B.example.com" ], alpn: [ h2 ], peer: [ "spiffe://x/y" ] }
           forward: one
@@ -281,6 +283,7 @@ upstreams:
       verify: true
       ca: roots.pem
       server_name: one.internal
+      verify_names: [ "spiffe://mesh/one" ]
       certificate: { chain: c.pem, key: c.key }
       alpn: [ x ]
       min_version: "1.3"
@@ -606,6 +609,7 @@ upstreams:
   EXPECT_EQ(*one.tls, (UpstreamTls{.verify = true,
                                    .ca = "roots.pem",
                                    .server_name = "one.internal",
+                                   .verify_names = {"spiffe://mesh/one"},
                                    .certificate = TlsCertificate{.chain = "c.pem", .key = "c.key", .ocsp = {}},
                                    .alpn = {"x"},
                                    .min_version = TlsVersion::k13}));
@@ -787,6 +791,11 @@ TEST(Loader, Tls) {
         "false`)"}},
       {with_endpoint_and("tls: { verify: false, ca: x }"),
        {"f:2:83: upstreams[0].tls.ca: has no effect with `verify: false`"}},
+      {with_endpoint_and("tls: { verify: false, verify_names: a }"),
+       {"f:2:93: upstreams[0].tls.verify_names: has no effect with `verify: false`"}},
+      {with_endpoint_and("tls: { verify_names: [ a.b, \"a b\" ] }"),
+       {"f:2:86: upstreams[0].tls.verify_names[1]: expected a host name, an IP address or a URI such as "
+        "spiffe://mesh/app, got \"a b\""}},
   });
 }
 

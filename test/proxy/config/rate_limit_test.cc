@@ -167,6 +167,31 @@ TEST(LoaderRateLimits, Bandwidth) {
             std::string::npos);
 }
 
+TEST(LoaderRateLimits, BandwidthOfTcp) {
+  const auto errors = [](std::string_view key, std::string_view name = "x") {
+    return std::string(
+        load_text(absl::StrCat("rate_limits: [ { name: x, rate: 2MiB/s", key, " }, { name: y, rate: 5/s } ]\n",
+                               "listeners: [ { name: a, address: 0.0.0.0:80, connection_rate_limits: y,\n",
+                               "tcp: { forward: u, upload_bandwidth: x, download_bandwidth: ", name,
+                               " } } ]\nupstreams: [ { name: u, endpoints: [ 127.0.0.1:9000 ] } ]"),
+                  "f")
+            .status()
+            .message());
+  };
+  EXPECT_EQ(errors(""), "");
+  EXPECT_EQ(errors(", key: { source: true, route: true }"), "");
+  EXPECT_NE(errors("", "y").find("f:3:58: listeners[0].tcp.download_bandwidth[0]: \"y\" counts no bytes"),
+            std::string::npos);
+  for (const std::string_view key : {"host: true", "header: x-key", "cookie: id"}) {
+    EXPECT_NE(errors(absl::StrCat(", key: { ", key, " }"))
+                  .find("\"x\" counts by `host`, `header` or `cookie`, which connections do not have"),
+              std::string::npos)
+        << key;
+  }
+  EXPECT_NE(errors(", key: { sni: true }").find("needs `tls` here"), std::string::npos);
+  EXPECT_NE(errors(", key: { jwt_claim: sub }").find("name it in routes"), std::string::npos);
+}
+
 // A key that no request can have is a mistake.
 TEST(LoaderRateLimits, KeysThatNeedSomething) {
   const auto named = [](std::string_view key, std::string_view route = "") {

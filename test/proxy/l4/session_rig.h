@@ -112,7 +112,7 @@ class SessionRig {
         ClientAcceptor::Context{loop_->worker(), *global_, state_, upstreams_, *handshakers_, counters_->listeners[0],
                                 counters_->http_listeners[0], counters_->latencies[0], descriptor_room, other_backlogs,
                                 /*sockets=*/1, counters_->resets, limits},
-        std::make_unique<L4SessionFactory>(),
+        std::make_unique<L4SessionFactory>(*state_->config, AccessLogTarget(/*lines=*/nullptr), limits),
         std::vector<ListenSocket>{{.fd = *fd, .family = listener.addresses[0].family()}});
     acceptor_->start();
     loop_->settle(2);
@@ -191,6 +191,7 @@ class SessionRig {
   ConnectionLimit& global() { return *global_; }
   UpstreamState& upstream_state(size_t i = 0) { return *upstreams_[i]->state; }
   ListenerCounters& counters() { return *counters_->listeners[0]; }
+  RateLimitCounters& rate_limit(size_t i) { return *counters_->rate_limits[i]; }
   EndpointCounters& endpoint(size_t i, size_t upstream = 0) { return *counters_->upstreams[upstream][i]; }
   uint16_t port() const { return port_; }
 

@@ -83,6 +83,11 @@ void describe(V& v, Tcp& t) {
           {.min = 4 * kKiB, .max = kGiB});
   v.field("buffer_low", t.buffer_low, "Bytes queued at which reading resumes; below `buffer_high`.",
           {.default_text = "half of `buffer_high`"});
+  v.field("upload_bandwidth", t.upload_bandwidth,
+          "Names of `rate_limits` in bytes, to which the bytes from clients are paced.",
+          {.omit_empty = true, .one_word = true, .min = 1});
+  v.field("download_bandwidth", t.download_bandwidth, "The same for the bytes to clients.",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field(
       "access_log", t.access_log,
       "File, `stdout`, `stderr`, a syslog daemon or `otlp:UPSTREAM`, which gets a line for each connection; or a map.",
@@ -131,6 +136,10 @@ void describe(V& v, UpstreamTls& t) {
   v.field("ca", t.ca, "PEM file of the trusted authorities; without it the system's.", {.omit_empty = true});
   v.field("server_name", t.server_name, "Name sent to the endpoint and expected in its certificate.",
           {.omit_empty = true});
+  v.field("verify_names", t.verify_names,
+          "Expected instead of `server_name`: the certificate must have one of these DNS names, IP addresses or URIs "
+          "(`spiffe://mesh/app`).",
+          {.omit_empty = true, .one_word = true, .min = 1});
   v.field("certificate", t.certificate, "Presented to endpoints that request one.", {.omit_empty = true});
   v.field("alpn", t.alpn, "Application protocols that are offered.",
           {.omit_empty = true, .min = 1, .default_text = "with `protocol: http2`: `[ h2 ]`"});

@@ -459,11 +459,10 @@ void describe(V& v, Http1& h) {
 template <class V>
 void describe(V& v, Http2& h) {
   v.field("max_streams", h.max_streams, "Concurrent requests on a connection.", {.min = 1, .max = 65535});
-  v.field(
-      "stream_window", h.stream_window,
-      "Flow-control window for the body of one request at first. With a connection_window above 1MiB it grows while "
-      "it limits the rate, those of all requests together by half of what is above.",
-      {.min = 4 * kKiB, .max = kGiB});
+  v.field("stream_window", h.stream_window,
+          "Flow-control window for the body of one request at first. It grows while it limits the rate, those of all "
+          "requests of a connection together by half of connection_window.",
+          {.min = 4 * kKiB, .max = kGiB});
   v.field("connection_window", h.connection_window,
           "Flow-control window for the bodies of all requests on a connection.", {.min = 64 * kKiB, .max = kGiB});
   v.field("max_requests", h.max_requests, "Requests after which a connection drains; 0 = unlimited.");

@@ -153,13 +153,24 @@ class Checker {
 
   void check_upstream_tls(const UpstreamTls& tls, const std::string& path) {
     check_alpn(tls.alpn, path + ".alpn");
-    if (tls.verify && tls.server_name.empty()) {
+    if (tls.verify && tls.server_name.empty() && tls.verify_names.empty()) {
       report_.error(path, "expected `server_name`, which the endpoints' certificates must be for (or `verify: false`)");
     }
+    check_verify_names(tls, path + ".verify_names");
     if (!tls.verify && !tls.ca.empty()) report_.error(path + ".ca", "has no effect with `verify: false`");
     if (tls.server_name.empty()) return;
     if (const absl::Status name = check_server_name(tls.server_name); !name.ok()) {
       report_.error(path + ".server_name", name.message());
+    }
+  }
+
+  void check_verify_names(const UpstreamTls& tls, const std::string& path) {
+    if (!tls.verify && !tls.verify_names.empty()) report_.error(path, "has no effect with `verify: false`");
+    for (size_t i = 0; i < tls.verify_names.size(); ++i) {
+      if (is_uri(tls.verify_names[i]) || check_server_name(tls.verify_names[i]).ok()) continue;
+      report_.error(item_path(path, i),
+                    absl::StrCat("expected a host name, an IP address or a URI such as spiffe://mesh/app, got ",
+                                 in_quotes(tls.verify_names[i])));
     }
   }
 

@@ -85,6 +85,10 @@ class RateLimitChecker {
                                                    " counts by more than the source, which is all that is known "
                                                    "of a connection: give it `key: { source: true }`"));
                });
+    if (listener.tcp) {
+      check_bandwidth(listener.tcp->upload_bandwidth, listener, nullptr, path + ".tcp.upload_bandwidth");
+      check_bandwidth(listener.tcp->download_bandwidth, listener, nullptr, path + ".tcp.download_bandwidth");
+    }
     if (!listener.http) return;
     const std::string http_path = path + ".http";
     check_global(*listener.http, listener, http_path);
@@ -103,10 +107,14 @@ class RateLimitChecker {
   template <class Level>
   void check_level(const Level& level, const Listener& listener, const HttpRoute* route, const std::string& path) {
     check_requests(level.rate_limits, listener, route, path + ".rate_limits", /*bytes=*/false);
-    check_requests(level.response_bandwidth, listener, route, path + ".response_bandwidth", /*bytes=*/true);
-    check_requests(level.request_bandwidth, listener, route, path + ".request_bandwidth", /*bytes=*/true);
-    check_number({}, level.response_bandwidth, path + ".response_bandwidth");
-    check_number({}, level.request_bandwidth, path + ".request_bandwidth");
+    check_bandwidth(level.response_bandwidth, listener, route, path + ".response_bandwidth");
+    check_bandwidth(level.request_bandwidth, listener, route, path + ".request_bandwidth");
+  }
+
+  void check_bandwidth(const std::vector<std::string>& names, const Listener& listener, const HttpRoute* route,
+                       const std::string& path) {
+    check_requests(names, listener, route, path, /*bytes=*/true);
+    check_number({}, names, path);
   }
 
   void check_number(const std::vector<std::string>& above, const std::vector<std::string>& names,
@@ -120,7 +128,8 @@ class RateLimitChecker {
   void check_counts_events(const RateLimit& limit, const std::string& place) {
     if (!limit.rate.is_bytes()) return;
     report_.error(place, absl::StrCat(in_quotes(limit.name),
-                                      " has a rate in bytes: name it in `response_bandwidth` or `request_bandwidth`"));
+                                      " has a rate in bytes: name it in `response_bandwidth` or `request_bandwidth` of "
+                                      "`http`, or in `upload_bandwidth` or `download_bandwidth` of `tcp`"));
   }
 
   void check_handshakes(const Listener& listener, const std::string& path) {
@@ -153,6 +162,11 @@ class RateLimitChecker {
         report_.error(place, absl::StrCat(in_quotes(limit.name), " counts no bytes: give it a rate such as 2MiB/s"));
       }
       const RateKey key = limit.effective_key();
+      if (listener.tcp && (key.host || !key.header.text().empty() || !key.cookie.empty())) {
+        report_.error(place, absl::StrCat(in_quotes(limit.name),
+                                          " counts by `host`, `header` or `cookie`, which connections do not have: "
+                                          "give it a key of `source`, `route`, `sni` and `peer`"));
+      }
       if (key.sni && !listener.tls) {
         report_.error(place, absl::StrCat(in_quotes(limit.name), " counts by `sni`, which needs `tls` here"));
       }

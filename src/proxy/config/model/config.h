@@ -119,6 +119,8 @@ struct Tcp {
   Size buffer_high{1 * kMiB};
   /// Queued bytes at which reading resumes. Half of `buffer_high` unless given, as in Envoy.
   Size buffer_low{512 * kKiB};
+  /// Names of rate limits in bytes, by which the bytes from clients, or to them, are paced.
+  std::vector<std::string> upload_bandwidth, download_bandwidth;
   std::optional<AccessLog> access_log;
 
   bool operator==(const Tcp&) const = default;
@@ -394,6 +396,7 @@ struct UpstreamTls {
   bool verify = true;                         ///< Whether the certificate must be valid and match server_name.
   std::string ca;                             ///< PEM file of the trusted authorities. Empty: the system's.
   std::string server_name;                    ///< Sent to the endpoint, and expected in its certificate.
+  std::vector<std::string> verify_names;      ///< Not empty: the certificate must be for one of these instead.
   std::optional<TlsCertificate> certificate;  ///< Presented to endpoints that request one.
   std::vector<std::string> alpn;              ///< Offered protocols. With Protocol::kHttp2: h2.
   TlsVersion min_version = TlsVersion::k12;

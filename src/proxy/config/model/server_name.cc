@@ -28,6 +28,12 @@ bool is_ip_address(const std::string& text) {
   return inet_pton(AF_INET, text.c_str(), &room) == 1 || inet_pton(AF_INET6, text.c_str(), &room) == 1;
 }
 
+bool is_uri(std::string_view text) {
+  const size_t colon = text.find("://");
+  return colon != std::string_view::npos && colon > 0 && text.size() > colon + 3 && absl::ascii_isalpha(text[0]) &&
+         std::all_of(text.begin(), text.end(), absl::ascii_isgraph);
+}
+
 absl::Status check_server_name(const std::string& text) {
   if (is_ip_address(text)) return absl::OkStatus();
   if (HostPattern::parse(text).ok() && text.front() != '*' && !ends_with_number(text)) return absl::OkStatus();

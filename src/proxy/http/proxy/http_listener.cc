@@ -60,9 +60,8 @@ HttpCodecSettings::HttpCodecSettings(HttpWorker& worker, const config::Listener&
   http2.streams = config.http2.max_streams;
   http2.stream_window_bytes = static_cast<uint32_t>(config.http2.stream_window.bytes);
   http2.connection_window_bytes = static_cast<uint32_t>(config.http2.connection_window.bytes);
-  // What a slow endpoint leaves unread is held in memory, so windows grow only where there is room beyond the default.
-  const auto usual = static_cast<uint32_t>(config::Http2().connection_window.bytes);
-  http2.window_growth_bytes = (std::max(http2.connection_window_bytes, usual) - usual) / 2;
+  // What a slow endpoint leaves unread of one upload must leave room for the others.
+  http2.window_growth_bytes = http2.connection_window_bytes / 2;
   http2.header_list_bytes = static_cast<uint32_t>(config.max_head.bytes);
   http2.header_fields = config.max_fields;
   http2.header_fields_hard = std::max(config.max_fields + 28, config.max_fields * 5 / 4);
@@ -89,7 +88,7 @@ HttpListener::HttpListener(HttpWorker& http_worker, config::Snapshot<config::Lis
       via_http2(via_of(*config, true)),
       keeps_bodies(sluice::keeps_bodies(*config)),
       keeps_agreement(access_log.is_set() || changes_speak_of_tls(*config)),
-      codecs(std::make_shared<HttpCodecSettings>(http_worker, *listener, counts)) {
+      codecs(LocalRef<HttpCodecSettings>::make(http_worker, *listener, counts)) {
   if (access_log.is_set() && config->access_log) log.emplace(std::move(access_log), *config->access_log);
   if (config->compression) compression.emplace(*config->compression);
   for (const std::shared_ptr<WorkerUpstream>& upstream : to) upstreams.push_back(http_worker.http_upstream(upstream));

@@ -8,6 +8,7 @@
 #include "net/worker.h"
 #include "proxy/access_log/listener_log.h"
 #include "proxy/auth/listener_access.h"
+#include "proxy/common/local_ref.h"
 #include "proxy/compression/compression_policy.h"
 #include "proxy/config/model/config.h"
 #include "proxy/config/model/snapshot.h"
@@ -36,10 +37,8 @@ using BeginExchange = StreamReceiver& (*)(HttpSession& session, HttpStream& stre
 
 /// The settings of the codecs of one HTTP listener, on one worker. A connection keeps those that it began with, also
 /// when it moves to another configuration. The counters outlive it.
-struct HttpCodecSettings {
+struct HttpCodecSettings : LocallyShared {
   HttpCodecSettings(HttpWorker& worker, const config::Listener& listener, HttpCounters& counters);
-  HttpCodecSettings(const HttpCodecSettings&) = delete;
-  HttpCodecSettings& operator=(const HttpCodecSettings&) = delete;
 
   Http1Options http1;
   Http2Limits http2;
@@ -81,7 +80,7 @@ struct HttpListener {
   ListenerPhases phases;  ///< Empty until they are made.
   bool keeps_bodies;      ///< Whether some route buffers bodies, rather than leave them to connections.
   bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
-  const std::shared_ptr<HttpCodecSettings> codecs;
+  const LocalRef<HttpCodecSettings> codecs;
   std::unique_ptr<OtlpExporter> tracing;  ///< Null if no spans are exported.
 };
 

@@ -68,8 +68,8 @@ HttpSession::HttpSession(ClientAcceptor& acceptor, HttpListener& listener, HttpS
       acceptor_(&acceptor),
       listener_(&listener),
       last_body_ms_(static_cast<uint32_t>(acceptor.worker().now_ms())),
-      started_ms_(acceptor.worker().now_ms()),
-      waits_since_ms_(started_ms_) {
+      waits_since32_ms_(last_body_ms_),
+      started_ms_(acceptor.worker().now_ms()) {
   acceptor_->joined(*this);
 }
 
@@ -89,7 +89,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
   client_port_ = source.port();
   source_place_ = setup->take_source_place();
   agreed_ = setup->take_agreement();
-  waits_since_ms_ = services_.worker().now_ms();
+  begin_to_wait();
   Version version = Version::kUnknown;
   if (agreed_) {
     if (agreed_->alpn == "h2") version = Version::kHttp2;
@@ -102,7 +102,7 @@ void HttpSession::on_client_ready(Buffer&& first) {
     begin(version, std::move(first));
   } else {
     beginning_->first = std::move(first);
-    arm_timer(waits_since_ms_ + kQuietMs);
+    arm_timer(waits_since_ms() + kQuietMs);
     inspect_first_bytes();
   }
   transport_.release_arrived();
@@ -146,7 +146,7 @@ void HttpSession::inspect_first_bytes() {
 
 void HttpSession::begin(Version version, Buffer&& first) {
   version_ = version;
-  waits_since_ms_ = services_.worker().now_ms();
+  begin_to_wait();
   if (version == Version::kHttp2) {
     listener_->counters.connections_h2.add();
     codec_settings_ = listener_->codecs;
@@ -155,7 +155,7 @@ void HttpSession::begin(Version version, Buffer&& first) {
     listener_->counters.connections_h1.add();
     make_http1();
   }
-  arm_timer(waits_since_ms_ + kQuietMs);
+  arm_timer(waits_since_ms() + kQuietMs);
   Buffer bytes = std::move(first);
   beginning_.reset();
   if (!bytes.empty()) HttpConnection::on_data(transport_, std::move(bytes));
@@ -166,7 +166,7 @@ void HttpSession::make_http1() {
   ChunkPool& pool = services_.worker().pool();
   codec_settings_ = listener_->codecs;
   speak(make_codec_in_chunk<Http1Server>(pool, pool, codec_settings_->http1, listener_->counters.codecs.http1, *this,
-                                         requests_));
+                                         version_count_));
   if (draining_) static_cast<Http1Server&>(*codec_).end_after_request();
 }
 
@@ -186,8 +186,8 @@ StreamReceiver& HttpSession::on_stream(HttpStream& stream) {
 bool HttpSession::is_trickle() {
   if (!http2() || streams() == 1) return false;
   const uint32_t sent = static_cast<Http2Codec&>(*codec_).body_bytes_sent();
-  if (sent - progress_at_bytes_ < kProgressBytes) return true;
-  progress_at_bytes_ = sent;
+  if (sent - version_count_ < kProgressBytes) return true;
+  version_count_ = sent;
   return false;
 }
 
@@ -197,10 +197,16 @@ void HttpSession::note_progress() {
   body_in_flight_ = true;
 }
 
+void HttpSession::begin_to_wait() { waits_since32_ms_ = static_cast<uint32_t>(services_.worker().now_ms()); }
+
+uint64_t HttpSession::since(uint32_t modulo) const {
+  const uint64_t now = services_.worker().now_ms();
+  return now - (static_cast<uint32_t>(now) - modulo);
+}
+
 uint64_t HttpSession::last_progress_ms() const {
   if (has_queued()) return last_sent_ms();
-  const uint64_t now = services_.worker().now_ms();
-  return now - (static_cast<uint32_t>(now) - last_body_ms_);
+  return since(last_body_ms_);
 }
 
 void HttpSession::on_sent(Transport& transport) {
@@ -218,7 +224,7 @@ void HttpSession::on_data(Transport& transport, Buffer&& data) {
   unpack_codec();
   if (!has_codec() && !ending()) {
     if (beginning_) {
-      if (beginning_->first.empty()) waits_since_ms_ = services_.worker().now_ms();
+      if (beginning_->first.empty()) begin_to_wait();
       beginning_->first.append(std::move(data));
       return inspect_first_bytes();
     }
@@ -272,7 +278,7 @@ void HttpSession::on_pumped() {
   const bool mid_head = codec_->mid_head();
   const bool busy = codec_->streams() > 0;
   // The time of a head also runs while streams are open. The idle time begins at the end of the last stream.
-  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) waits_since_ms_ = services_.worker().now_ms();
+  if (mid_head != mid_head_ || (!mid_head && (busy || busy_))) begin_to_wait();
   mid_head_ = mid_head;
   const bool became_idle = busy_ && !busy;
   busy_ = busy;
@@ -380,7 +386,7 @@ bool HttpSession::end_if_idle() {
   if (!services_.overload().reduces() || moving_ || draining_ || mid_head_) return false;
   const bool silent = beginning_ && !beginning_->setup && beginning_->first.empty();
   const bool waits = beginning_ ? silent : !codec_ || (codec_->streams() == 0 && !codec_->mid_head());
-  if (!waits || transport_.queued() > 0 || services_.worker().now_ms() < waits_since_ms_ + idle_timeout_ms()) {
+  if (!waits || transport_.queued() > 0 || services_.worker().now_ms() < waits_since_ms() + idle_timeout_ms()) {
     return false;
   }
   services_.overload().count(OverloadAction::kReduceTimeouts);
@@ -404,13 +410,13 @@ void HttpSession::on_timer() {
     const uint64_t limit = silent        ? idle_timeout_ms()
                            : !beginning_ ? milliseconds(config.http2.preface_timeout)
                                          : milliseconds(config.header_timeout);
-    if (limit == 0 || now < waits_since_ms_ + limit) return arm_timer(now + kQuietMs);
+    if (limit == 0 || now < waits_since_ms() + limit) return arm_timer(now + kQuietMs);
     if (!silent) listener_->counters.header_timeouts.add();
     count_end(SessionEnd::kIdleTimeout);
     return reset();
   }
   // The codec may have received the rest of the head in this batch, before mid_head_ was updated.
-  if (mid_head_ && codec_ && codec_->mid_head() && now >= waits_since_ms_ + milliseconds(config.header_timeout)) {
+  if (mid_head_ && codec_ && codec_->mid_head() && now >= waits_since_ms() + milliseconds(config.header_timeout)) {
     return head_timed_out();
   }
   const bool queued = transport_.queued() > 0 || (codec_ && codec_->has_output());
@@ -433,7 +439,7 @@ void HttpSession::on_timer() {
     return wake();
   }
   const bool without_request = (!codec_ || codec_->streams() == 0) && config.idle_timeout.count() > 0;
-  const uint64_t idle_due = waits_since_ms_ + idle_timeout_ms();
+  const uint64_t idle_due = waits_since_ms() + idle_timeout_ms();
   // Checked before activity: frames without a request, such as PING, do not postpone idle_timeout.
   const bool idle_over = without_request && !mid_head_ && !(codec_ && codec_->mid_head()) && now >= idle_due;
   if (!idle_over && now < last_active_ms() + kQuietMs) return arm_timer(last_active_ms() + kQuietMs);
@@ -450,7 +456,7 @@ void HttpSession::on_timer() {
     if (codec_) park_codec();
   }
   uint64_t due = UINT64_MAX;
-  if (mid_head_) due = waits_since_ms_ + milliseconds(config.header_timeout);
+  if (mid_head_) due = waits_since_ms() + milliseconds(config.header_timeout);
   if (draining_) due = now + kQuietMs;
   if (age > 0 && !draining_) due = std::min(due, started_ms_ + age);
   if (idle_over) {
@@ -487,7 +493,7 @@ void HttpSession::park_codec() {
   if (version_ == Version::kHttp1) {
     const auto& http1 = static_cast<const Http1Server&>(*codec_);
     if (http1.idle() && http1.status() == HttpCodec::Status::kOpen && !draining_) {
-      requests_ = http1.requests();
+      version_count_ = http1.requests();
       return codec_.reset();
     }
   }

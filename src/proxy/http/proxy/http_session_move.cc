@@ -234,13 +234,13 @@ bool HttpSession::write_state(StateWriter& out, MovingSession& moving, const Str
 void HttpSession::write_connection(StateWriter& out) {
   const uint64_t now = services_.worker().now_ms();
   if (version_ == Version::kHttp1 && codec_) {
-    requests_ = static_cast<const Http1Server&>(*codec_).requests();
+    version_count_ = static_cast<const Http1Server&>(*codec_).requests();
     codec_.reset();
   }
   out.u8(static_cast<uint8_t>(version_));
-  out.u32(requests_);
+  out.u32(http2() ? 0 : version_count_);
   out.u64(now - started_ms_);
-  out.u64(now - waits_since_ms_);
+  out.u64(now - waits_since_ms());
   out.u8(static_cast<uint8_t>(client_ip_.bytes().size()));
   out.bytes(client_ip_.bytes());
   write_agreement(out, agreed_.get());
@@ -281,10 +281,9 @@ bool HttpSession::read_state(ResumingGroup& from) {
   StateReader& in = from.in;
   const uint64_t now = services_.worker().now_ms();
   const uint8_t version = in.u8();
-  requests_ = in.u32();
+  version_count_ = in.u32();
   started_ms_ = now - std::min(in.u64(), now);
-  waits_since_ms_ = now - std::min(in.u64(), now);
-  last_body_ms_ = static_cast<uint32_t>(waits_since_ms_);
+  last_body_ms_ = waits_since32_ms_ = static_cast<uint32_t>(now - std::min(in.u64(), now));
   client_ip_ = ClientIp(in.bytes(in.u8()));
   if (Source source; Source::from(client_ip_.bytes(), source)) source_place_ = acceptor_->take_source_place(source);
   agreed_ = read_agreement(in);

@@ -27,6 +27,7 @@ class PhaseContext {
   ChunkPool& pool() const { return loop_.pool(); }
   TimerWheel& timers() const { return loop_.timers(); }
   uint64_t now_ms() const { return loop_.now_ms(); }
+  uint64_t now_us() const { return loop_.now_us(); }
 
   /// The head. The phases change it into what the upstream gets.
   Head& request() { return request_; }

@@ -40,8 +40,8 @@ class RateLimitsPhase final : public Phase {
     uint64_t longest_ns = 0;
     for (const Limit& each : limits_) {
       const RateLimiter& limiter = *each.limit.limiter;
-      const RateDecision decision =
-          each.limit.check(rate_key_of_request(RateSecret::of_process(), limiter.key(), each.place, facts));
+      const RateDecision decision = each.limit.check(
+          rate_key_of_request(RateSecret::of_process(), limiter.key(), each.place, facts), exchange.now_us());
       if (decision.refused) {
         refused_by_ = &each;
         wait_ns_ = decision.wait_ns;
@@ -75,8 +75,7 @@ class RateLimitsPhase final : public Phase {
           timer([](void* self) { static_cast<Held*>(self)->exchange.resume(PhaseResult::go_on()); }, this) {}
 
     PhaseResult begin(uint64_t wait_ns) {
-      // The clock of the limit may be ahead of the time of this turn.
-      exchange.timers().arm(timer, (rate_clock_ns() + wait_ns + 999'999) / 1'000'000);
+      exchange.timers().arm(timer, rate_turn_ms(exchange.now_us(), wait_ns));
       exchange.hold();
       return PhaseResult::wait();
     }
