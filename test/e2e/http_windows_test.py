@@ -76,8 +76,8 @@ class Windows(harness.SluiceTest):
         self.assertEqual(response.status, 200)
         self.assertEqual(len(response.read()), BODY)
         client.close()
-        self.assertGreater(largest[0], 512 * KIB)
-        self.assertLessEqual(largest[0], 64 * KIB + MIB)
+        self.assertGreater(largest[0], 256 * KIB)
+        self.assertLessEqual(largest[0], 64 * KIB + 512 * KIB)
 
     def test_upload(self):
         config = harness.configuration(["127.0.0.1:%d" % self.sink()])

@@ -794,7 +794,7 @@ TEST(Loader, Tls) {
       {with_endpoint_and("tls: { verify: false, verify_names: a }"),
        {"f:2:93: upstreams[0].tls.verify_names: has no effect with `verify: false`"}},
       {with_endpoint_and("tls: { verify_names: [ a.b, \"a b\" ] }"),
-       {"f:2:86: upstreams[0].tls.verify_names[1]: expected a host name, an IP address or a URI such as "
+       {"f:2:85: upstreams[0].tls.verify_names[1]: expected a host name, an IP address or a URI such as "
         "spiffe://mesh/app, got \"a b\""}},
   });
 }

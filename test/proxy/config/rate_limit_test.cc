@@ -180,7 +180,7 @@ TEST(LoaderRateLimits, BandwidthOfTcp) {
   };
   EXPECT_EQ(errors(""), "");
   EXPECT_EQ(errors(", key: { source: true, route: true }"), "");
-  EXPECT_NE(errors("", "y").find("f:3:58: listeners[0].tcp.download_bandwidth[0]: \"y\" counts no bytes"),
+  EXPECT_NE(errors("", "y").find("f:3:61: listeners[0].tcp.download_bandwidth[0]: \"y\" counts no bytes"),
             std::string::npos);
   for (const std::string_view key : {"host: true", "header: x-key", "cookie: id"}) {
     EXPECT_NE(errors(absl::StrCat(", key: { ", key, " }"))

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         ClusterRule{
             "TlsWithSeveralNames",
             R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, common_tls_context: { validation_context: { trusted_ca: { filename: /ca.pem }, match_typed_subject_alt_names: [ { san_type: URI, matcher: { exact: "spiffe://mesh/app" } }, { san_type: IP_ADDRESS, matcher: { exact: 10.0.0.1 } } ] } } } })",
-            R"(tls: { ca: /ca.pem, verify_names: [ "spiffe://mesh/app", 10.0.0.1 ] })"},
+            "tls: { ca: /ca.pem, verify_names: [ spiffe://mesh/app, 10.0.0.1 ] }"},
         ClusterRule{
             "ProxyProtocol",
             R"(transport_socket: { name: t, typed_config: { "@type": type.googleapis.com/envoy.extensions.transport_sockets.proxy_protocol.v3.ProxyProtocolUpstreamTransport, config: { version: V2 } } })",

@@ -100,8 +100,6 @@ void HttpConnection::on_data(Transport&, Buffer&& data) {
   if (ending() || !codec_) return data.clear();
   codec_->set_now(now);
   codec_->receive(std::move(data));
-  // It waits for its turn of the pump, which may take many turns of the loop: what else it sends waits in the kernel.
-  if (awake_ && codec_->input_waits()) transport_.stop_reading();
   wake();
 }
 

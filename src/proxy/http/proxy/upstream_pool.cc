@@ -10,9 +10,9 @@ namespace sluice {
 
 namespace {
 
-// For responses of far endpoints: 400 Mbit/s over 20 ms. It is that of all streams of a connection together, so slow
+// For responses of far endpoints: 200 Mbit/s over 20 ms. It is that of all streams of a connection together, so slow
 // clients can make the connection hold little more than without it.
-constexpr uint32_t kWindowGrowthBytes = 1024 * 1024;
+constexpr uint32_t kWindowGrowthBytes = 512 * 1024;
 
 }  // namespace
 
