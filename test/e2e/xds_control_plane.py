@@ -28,6 +28,7 @@ try:
             "extensions.filters.network.tcp_proxy.v3.tcp_proxy", "extensions.filters.http.router.v3.router",
             "extensions.filters.http.cors.v3.cors", "extensions.filters.http.rbac.v3.rbac",
             "extensions.filters.http.fault.v3.fault", "extensions.filters.http.local_ratelimit.v3.local_rate_limit",
+            "extensions.filters.http.ext_authz.v3.ext_authz", "extensions.filters.http.ratelimit.v3.rate_limit",
             "extensions.filters.listener.tls_inspector.v3.tls_inspector", "extensions.transport_sockets.tls.v3.tls",
             "extensions.transport_sockets.tls.v3.secret", "extensions.upstreams.http.v3.http_protocol_options",
             "extensions.access_loggers.file.v3.file"):
