@@ -20,6 +20,7 @@ struct XdsCounters {
   Counter from_cache;     ///< 1 while the configuration is the one from the disk.
   Counter waiting;        ///< Routes and listeners whose update waits for clusters, now.
   Counter wait_timeouts;  ///< Those that have waited in vain.
+  Counter expired;        ///< Resources that were removed because their time to live was over.
 };
 
 }  // namespace sluice

@@ -63,6 +63,7 @@ constexpr Help kHelp[] = {
     {"xds_from_cache", "1 while the configuration is the one that was kept on disk, else 0."},
     {"xds_waiting_updates", "Routes and listeners whose update waits for clusters that it names."},
     {"xds_wait_timeouts_total", "Updates that were put into use without clusters that they have waited for."},
+    {"xds_expired_resources_total", "Resources that were removed because their time to live was over."},
     {"sessions_reset_total", "Connections reset because their time to drain was over, by kind."},
     {"tls_reloads_total", "Successful reloads of the TLS files."},
     {"tls_reload_failures_total", "Failed reloads of the TLS files."},

@@ -558,6 +558,7 @@ std::string format_xds(const XdsCounters& counters) {
   line(out, "xds_from_cache", "", counters.from_cache.value());
   line(out, "xds_waiting_updates", "", counters.waiting.value());
   line(out, "xds_wait_timeouts_total", "", counters.wait_timeouts.value());
+  line(out, "xds_expired_resources_total", "", counters.expired.value());
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "proxy/common/proto_reader.h"
 #include "proxy/common/proto_writer.h"
+#include "proxy/xds/proto_duration.h"
 #include "sluice/version.h"
 
 namespace sluice::xds {
@@ -96,13 +97,17 @@ bool read_any(std::string_view bytes, SentResource& resource) {
   return in.ok();
 }
 
-// Resource { version = 1, resource = 2, name = 3 }
+// Resource { version = 1, resource = 2, name = 3, ttl = 6 }
 bool read_resource(std::string_view bytes, SentResource& resource) {
   resource.is_present = false;
   ProtoReader in(bytes);
   while (in.next()) {
     if (in.is(1, ProtoWire::kBytes)) resource.version = in.bytes();
     if (in.is(3, ProtoWire::kBytes)) resource.name = in.bytes();
+    if (in.is(6, ProtoWire::kBytes)) {
+      resource.ttl_ms = read_duration_ms(in.bytes());
+      resource.has_bad_ttl = !resource.ttl_ms;
+    }
     if (!in.is(2, ProtoWire::kBytes)) continue;
     resource.is_present = true;
     if (!read_any(in.bytes(), resource)) return false;

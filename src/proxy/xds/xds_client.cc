@@ -93,7 +93,7 @@ void XdsClient::read_cache() {
     }
   }
   subscription_ = std::make_unique<Subscription>(
-      bootstrap_->node, bootstrap_->is_delta, *std::move(cached),
+      bootstrap_->node, bootstrap_->is_delta, *std::move(cached), monotonic_ms(),
       [this](const ResourceStore& candidate) {
         const absl::Status applied = apply(candidate);
         if (!applied.ok()) return applied;
@@ -129,6 +129,18 @@ void XdsClient::end_wait() {
   }
 }
 
+void XdsClient::watch_lifetimes() {
+  expiry_->cancel();
+  const std::optional<uint64_t> due = subscription_->due_ms();
+  if (due) worker_->timers().arm(*expiry_, std::max(*due, worker_->now_ms() + 1));
+}
+
+void XdsClient::expire() {
+  if (stopping_) return;
+  subscription_->expire(monotonic_ms());
+  watch_lifetimes();
+}
+
 // ---- The thread ----
 
 void XdsClient::main() {
@@ -154,6 +166,7 @@ void XdsClient::main() {
   resolver_.reset();
   retry_.reset();
   wait_.reset();
+  expiry_.reset();
   view_.reset();
   services_.reset();
   handshakers_.reset();
@@ -169,6 +182,8 @@ void XdsClient::begin_service() {
   view_ = std::make_unique<EndpointView>(service_->slots());
   retry_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->connect(); }, this);
   wait_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->end_wait(); }, this);
+  expiry_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->expire(); }, this);
+  watch_lifetimes();
   if (!Resolver::has_names(*config)) return;
   resolver_ = std::make_unique<Resolver>(Resolver::Upstreams{service_}, [] {});
   if (const absl::Status started = resolver_->start(); !started.ok()) {
@@ -213,13 +228,15 @@ void XdsClient::on_open(AdsConnection& connection) {
 }
 
 absl::Status XdsClient::on_message(std::string_view message) {
-  const absl::Status taken = subscription_->on_message(message);
+  const absl::Status taken = subscription_->on_message(message, monotonic_ms());
+  watch_lifetimes();
   if (taken.ok()) attempts_ = 0;
   return taken;
 }
 
 void XdsClient::on_lost(AdsConnection&, std::string_view why) {
   connection_ = nullptr;
+  subscription_->end();
   const std::string service = describe_service(*service_, endpoint_);
   view_->let_go(endpoint_);
   counters_.connected.set(0);

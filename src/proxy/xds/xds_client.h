@@ -49,6 +49,8 @@ class XdsClient final : private AdsConnection::Owner {
   void connect_later();
   absl::Status apply(const ResourceStore& candidate);
   void end_wait();
+  void watch_lifetimes();
+  void expire();
   // AdsConnection::Owner
   void on_open(AdsConnection& connection) override;
   absl::Status on_message(std::string_view message) override;
@@ -69,7 +71,8 @@ class XdsClient final : private AdsConnection::Owner {
   std::unique_ptr<AdsServices> services_;
   std::unique_ptr<EndpointView> view_;
   std::unique_ptr<Timer> retry_;
-  std::unique_ptr<Timer> wait_;  // For the end of the time that updates wait for clusters.
+  std::unique_ptr<Timer> wait_;    // For the end of the time that updates wait for clusters.
+  std::unique_ptr<Timer> expiry_;  // For the end of the time that a resource lives.
   AdsConnection* connection_ = nullptr;
   uint32_t endpoint_ = 0;  // Of the connection; held in view_.
   size_t attempts_ = 0;    // Since the last message.
