@@ -98,9 +98,7 @@ class ControlPlane:
         """Listens (again), at the same address."""
         server = grpc.server(_Threads(), options=[
             ("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
-        handlers = {"StreamAggregatedResources": grpc.stream_stream_rpc_method_handler(self._state_of_the_world),
-                    "DeltaAggregatedResources": grpc.stream_stream_rpc_method_handler(self._incremental)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        server.add_generic_rpc_handlers(self.handlers())
         if self._tls:
             pieces = [self._read(self._tls["key"]), self._read(self._tls["chain"])]
             ca = self._read(self._client_ca) if self._client_ca else None
@@ -109,6 +107,11 @@ class ControlPlane:
             server.add_insecure_port(self.address)
         server.start()
         self._server = server
+
+    def handlers(self):
+        methods = {"StreamAggregatedResources": grpc.stream_stream_rpc_method_handler(self._state_of_the_world),
+                   "DeltaAggregatedResources": grpc.stream_stream_rpc_method_handler(self._incremental)}
+        return (grpc.method_handlers_generic_handler(SERVICE, methods),)
 
     def stop(self):
         """Ends all streams and listens no more."""

@@ -1,5 +1,6 @@
 // Any bytes as the messages of a control plane: each is accepted, rejected with a reason, or ends the stream; what is
-// accepted is mapped to a configuration, or not, without harm, and expires.
+// accepted is mapped to a configuration, or not, without harm, and expires. The same bytes as a message of the service
+// of load reports.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include "proxy/config/load/loader.h"
 #include "proxy/envoy/mapping.h"
 #include "proxy/log/run_log.h"
+#include "proxy/xds/load_stats.h"
 #include "proxy/xds/subscription.h"
 
 namespace {
@@ -32,6 +34,7 @@ absl::Status map(const ResourceStore& store) {
 // The first byte says whether it is a delta stream; then messages, each behind its size in two bytes.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
+  (void)sluice::xds::read_load_response({reinterpret_cast<const char*>(data), size});
   std::string_view rest(reinterpret_cast<const char*>(data), size);
   const bool is_delta = rest[0] & 1;
   rest.remove_prefix(1);

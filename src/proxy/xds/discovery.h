@@ -26,8 +26,8 @@ struct NodeIdentity {
   std::string id, cluster, region, zone, sub_zone;
   config::Node metadata;  ///< A Struct; null if there is none.
 };
-/// The message, to be part of requests.
-std::string write_node(const NodeIdentity& node);
+/// The message, to be part of requests. `features`: what the client can do beyond the basics of a protocol.
+std::string write_node(const NodeIdentity& node, const std::vector<std::string_view>& features = {});
 
 /// DiscoveryRequest: the state of the world.
 struct StateRequest {
