@@ -24,7 +24,7 @@ struct Bootstrap {
   std::optional<config::Snapshot<config::Config>> of_loads;
   envoy::ResourceSet resources;        ///< Static ones, and the admin listener.
   std::set<std::string> secret_names;  ///< Of the static secrets.
-  std::deque<config::Node> trees;      ///< What `resources` refers to.
+  std::deque<config::Node> trees;      ///< What `resources` refers to; the first one is the file.
 };
 
 /// Reads the file. Certificates and keys that are written in it become files in `secret_folder`. An error is for the

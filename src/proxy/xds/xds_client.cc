@@ -19,6 +19,11 @@ namespace {
 constexpr size_t kBudgetBytes = size_t{128} << 20;
 constexpr uint16_t kRingEntries = 4;
 
+int64_t unix_ms_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 std::string cache_file(const std::string& folder) { return absl::StrCat(folder, "/resources"); }
 
 }  // namespace
@@ -41,6 +46,7 @@ absl::StatusOr<std::unique_ptr<XdsClient>> XdsClient::start(Options options) {
 XdsClient::XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap)
     : options_(std::move(options)),
       bootstrap_(std::move(bootstrap)),
+      dump_(*bootstrap_, unix_ms_now()),
       maker_(*bootstrap_, {.accepts_unsupported = options_.accepts_unsupported,
                            .secret_folder = options_.cache_folder,
                            .check = options_.check}) {}
@@ -98,8 +104,7 @@ absl::Status XdsClient::apply(const ResourceStore& candidate) {
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
   clusters_.reset();
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  dump_.publish(maker_.in_use(), candidate, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  dump_.publish(maker_.in_use(), candidate, maker_.upstream_names(), unix_ms_now());
   counters_.waiting.set(maker_.wait().size());
   counters_.wait_timeouts.set(maker_.wait().timeouts());
   // Nothing waits before the thread runs, as nothing is in use.

@@ -63,7 +63,7 @@ class XdsClient final : private ServiceStream::User {
   void on_lost() override;
 
   const Options options_;
-  const std::unique_ptr<Bootstrap> bootstrap_;
+  const std::unique_ptr<const Bootstrap> bootstrap_;
   XdsCounters counters_;
   ConfigFeed feed_;
   ConfigDump dump_;
