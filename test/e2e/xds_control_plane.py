@@ -18,7 +18,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # Its threads are none o
 try:
     sys.path.insert(0, str(harness.ROOT / ".deps/python"))
     import grpc
-    from google.protobuf import any_pb2, json_format
+    from google.protobuf import any_pb2, duration_pb2, json_format
     from google.rpc import status_pb2  # noqa: the type of error_detail
     from envoy.service.discovery.v3 import discovery_pb2
     for _name in (  # Types that may be within an Any.
@@ -28,6 +28,7 @@ try:
             "extensions.filters.network.tcp_proxy.v3.tcp_proxy", "extensions.filters.http.router.v3.router",
             "extensions.filters.http.cors.v3.cors", "extensions.filters.http.rbac.v3.rbac",
             "extensions.filters.http.fault.v3.fault", "extensions.filters.http.local_ratelimit.v3.local_rate_limit",
+            "extensions.filters.http.ext_authz.v3.ext_authz", "extensions.filters.http.ratelimit.v3.rate_limit",
             "extensions.filters.listener.tls_inspector.v3.tls_inspector", "extensions.transport_sockets.tls.v3.tls",
             "extensions.transport_sockets.tls.v3.secret", "extensions.upstreams.http.v3.http_protocol_options",
             "extensions.access_loggers.file.v3.file"):
@@ -72,13 +73,14 @@ class ControlPlane:
     garbage      bytes that are sent in place of each response, each in a well-formed gRPC message
     refuses      whether each stream ends at once with UNAVAILABLE
     withheld     types of which nothing is sent; see `release`
+    lifetimes    seconds that a resource lives without a sign of life (`keep_alive`), by its name
     """
 
     def __init__(self, tls=None, client_ca=None, address=None):
         """`tls` is {"chain": PATH, "key": PATH}; with `client_ca`, clients need a certificate of that authority."""
         require(grpc, "missing: Python's grpcio and xds-protos; run tools/deps")
         self.address = address or f"127.0.0.1:{free_port()}"
-        self.delay, self.garbage, self.refuses, self.withheld = 0, None, False, frozenset()
+        self.delay, self.garbage, self.refuses, self.withheld, self.lifetimes = 0, None, False, frozenset(), {}
         self.answers, self.requests, self.nodes, self.problems = [], [], [], []
         self.streams = 0  # How many have been opened.
         self.stream_times = []
@@ -96,9 +98,7 @@ class ControlPlane:
         """Listens (again), at the same address."""
         server = grpc.server(_Threads(), options=[
             ("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
-        handlers = {"StreamAggregatedResources": grpc.stream_stream_rpc_method_handler(self._state_of_the_world),
-                    "DeltaAggregatedResources": grpc.stream_stream_rpc_method_handler(self._incremental)}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        server.add_generic_rpc_handlers(self.handlers())
         if self._tls:
             pieces = [self._read(self._tls["key"]), self._read(self._tls["chain"])]
             ca = self._read(self._client_ca) if self._client_ca else None
@@ -107,6 +107,11 @@ class ControlPlane:
             server.add_insecure_port(self.address)
         server.start()
         self._server = server
+
+    def handlers(self):
+        methods = {"StreamAggregatedResources": grpc.stream_stream_rpc_method_handler(self._state_of_the_world),
+                   "DeltaAggregatedResources": grpc.stream_stream_rpc_method_handler(self._incremental)}
+        return (grpc.method_handlers_generic_handler(SERVICE, methods),)
 
     def stop(self):
         """Ends all streams and listens no more."""
@@ -148,6 +153,12 @@ class ControlPlane:
             self.withheld = frozenset(self.withheld) - set(kinds or self.withheld)
             for events in self._queues:
                 events.put("set")
+
+    def keep_alive(self, *names):
+        """Sends signs of life of these resources, which have a lifetime."""
+        with self._news:
+            for events in self._queues:
+                events.put(names)
 
     @staticmethod
     def raw(kind, data):
@@ -195,7 +206,7 @@ class ControlPlane:
     # Streams
 
     def _events(self, kind, requests, context):
-        """Yields each request, "set" after each change of the resources, until the stream ends."""
+        """Yields each request, "set" after each change of the resources, and the names of `keep_alive`, until the stream ends."""
         events = queue.Queue()
 
         def read():
@@ -249,6 +260,10 @@ class ControlPlane:
                 for kind in self._ordered(known):
                     yield from self._state(kind, known[kind])
                 continue
+            if isinstance(event, tuple):
+                for kind in self._ordered(known):
+                    yield from self._signs_of_life(kind, known[kind], event)
+                continue
             sent = known.get(event.type_url)
             first = sent is None
             if first:
@@ -281,7 +296,27 @@ class ControlPlane:
         sent.version, sent.nonce, sent.sent_names = version, self._next_nonce(), set(resources)
         sent.versions = {sent.nonce: version}
         yield self._bytes(discovery_pb2.DiscoveryResponse(
-            version_info=version, nonce=sent.nonce, type_url=kind, resources=resources.values()))
+            version_info=version, nonce=sent.nonce, type_url=kind,
+            resources=[self._wrapped(name, resource) if name in self.lifetimes else resource
+                       for name, resource in resources.items()]))
+
+    def _lifetime(self, name):
+        seconds = self.lifetimes.get(name)
+        return duration_pb2.Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1e9)) if seconds is not None else None
+
+    def _wrapped(self, name, resource):
+        """As state of the world sends a resource with a lifetime; without a resource, as a sign of life."""
+        wrapped = any_pb2.Any()
+        wrapped.Pack(discovery_pb2.Resource(name=name, ttl=self._lifetime(name), resource=resource))
+        return wrapped
+
+    def _signs_of_life(self, kind, sent, names):
+        names = sorted(sent.sent_names & set(names))
+        if names:
+            sent.nonce = self._next_nonce()
+            sent.versions = {sent.nonce: sent.version}
+            yield self._bytes(discovery_pb2.DiscoveryResponse(
+                version_info=sent.version, nonce=sent.nonce, type_url=kind, resources=[self._wrapped(name, None) for name in names]))
 
     def _incremental(self, requests, context):
         known = {}
@@ -289,6 +324,10 @@ class ControlPlane:
             if event == "set":
                 for kind in self._ordered(known):
                     yield from self._difference(kind, known[kind])
+                continue
+            if isinstance(event, tuple):
+                for kind in self._ordered(known):
+                    yield from self._incremental_signs_of_life(kind, known[kind], event)
                 continue
             subscribed, left = set(event.resource_names_subscribe), set(event.resource_names_unsubscribe)
             if event.type_url not in known:
@@ -323,7 +362,18 @@ class ControlPlane:
         sent.resources = {name: one[0] for name, one in wanted.items()}
         yield self._bytes(discovery_pb2.DeltaDiscoveryResponse(
             system_version_info=version, nonce=sent.nonce, type_url=kind, removed_resources=removed,
-            resources=[discovery_pb2.Resource(name=name, version=one[0], resource=one[1]) for name, one in changed.items()]))
+            resources=[discovery_pb2.Resource(name=name, version=one[0], resource=one[1], ttl=self._lifetime(name))
+                       for name, one in changed.items()]))
+
+    def _incremental_signs_of_life(self, kind, sent, names):
+        alive = {name: version for name, version in sent.resources.items() if name in names}
+        if alive:
+            sent.nonce = self._next_nonce()
+            sent.versions[sent.nonce] = self._version
+            yield self._bytes(discovery_pb2.DeltaDiscoveryResponse(
+                system_version_info=self._version, nonce=sent.nonce, type_url=kind,
+                resources=[discovery_pb2.Resource(name=name, version=version, ttl=self._lifetime(name))
+                           for name, version in alive.items()]))
 
 
 def _Threads():

@@ -8,15 +8,16 @@ import json
 import os
 import subprocess
 import threading
+import time
 import unittest
 
 import harness
 import xds_control_plane as xds
 import xds_test
-from harness import LONG, SLOWNESS
+from harness import LONG, SLOWNESS, wait_until
 from http_peers_support import go_program
 from origins import free_port
-from xds_support import DataPlane, Envoy, XdsTest
+from xds_support import DataPlane, Envoy, XdsTest, cluster, get
 
 FOLDER = harness.ROOT / "test/e2e/xds_peers.d"
 # Scenarios of xds_test that only set resources, and wait for ACKs and NACKs. (This control plane says nothing of a type of which it has
@@ -31,7 +32,7 @@ class GoControlPlane:
 
     def __init__(self, folder):
         self.address = f"127.0.0.1:{free_port()}"
-        self.answers = []
+        self.answers, self.loads = [], []
         self._path = os.path.join(folder, "resources.json")
         self._news = threading.Condition()
         self._process = None
@@ -48,8 +49,9 @@ class GoControlPlane:
 
     def _read(self, process):
         for line in process.stdout:
+            made = json.loads(line)
             with self._news:
-                self.answers.append(xds.Answer(nonce=None, **json.loads(line)))
+                self.loads.append(made) if "cluster" in made else self.answers.append(xds.Answer(nonce=None, **made))
                 self._news.notify_all()
 
     def stop(self):
@@ -111,6 +113,20 @@ for _name in SHARED:
 @unittest.skipUnless(LONG, "only in the long form")
 class Sluice(Peers, XdsTest):
     DATA_PLANE = DataPlane
+
+    def test_load_reports(self):
+        plane = self.start_plane(*self.static()[:1], cluster("one", self.a.address, lrs_server={"self": {}}))
+        self.start(plane)
+        self.expect("a")
+        wait_until(lambda: plane.loads, 10, "a load report")
+        time.sleep(0.5)  # Reports that have the first requests.
+
+        def total(kind):
+            return sum(each[kind] for each in plane.loads)
+        before = total("succeeded"), total("issued")
+        self.assertEqual([get(self.port) for _ in range(10)], [(200, "a")] * 10)
+        wait_until(lambda: (total("succeeded"), total("issued")) == (before[0] + 10, before[1] + 10), 10, "ten requests")
+        self.assertEqual(({each["cluster"] for each in plane.loads}, total("failed")), ({"one"}, 0))
 
 
 @unittest.skipUnless(LONG, "only in the long form")

@@ -117,11 +117,14 @@ class DataPlane:
         self.is_replaced = False  # By an upgrade: it ends by itself.
         self.path = os.path.join(self._folder.name, "bootstrap.yaml")
         with open(self.path, "w", encoding="utf-8") as file:
-            json.dump(bootstrap(address, self.admin_port, tls, delta), file, indent=1)  # JSON is YAML.
+            json.dump(self.bootstrap(address, self.admin_port, tls, delta), file, indent=1)  # JSON is YAML.
         self._log = os.path.join(self._folder.name, "log")
         with open(self._log, "wb") as log:
             self.process = harness.spawn(self.arguments(cache), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                          cwd=self._folder.name)
+
+    def bootstrap(self, *arguments):
+        return bootstrap(*arguments)
 
     def arguments(self, cache):
         # The default is a folder of the machine.

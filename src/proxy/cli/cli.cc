@@ -177,7 +177,8 @@ int run(const Arguments& arguments) {
                                      .load = load_with_flags,
                                      .feed = client ? &client->feed() : nullptr,
                                      .xds_counters = client ? &client->counters() : nullptr,
-                                     .xds_dump = client ? &client->dump() : nullptr});
+                                     .xds_dump = client ? &client->dump() : nullptr,
+                                     .xds_loads = client ? &client->loads() : nullptr});
   const absl::Status status = server.run();
   client.reset();
   return status.ok() ? 0 : fail(1, status.message());

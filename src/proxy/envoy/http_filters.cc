@@ -115,11 +115,7 @@ bool HttpFilters::read_guard(const Message& filter) {
     read_basic(filter);
     return !basic_.keys.empty();
   }
-  if (type.ends_with(".ExtAuthz")) {
-    read_authorizer(filter);
-    return !authorizer_.keys.empty();
-  }
-  return false;
+  return type.ends_with(".ExtAuthz") && read_authorizer(filter);
 }
 
 void HttpFilters::read_basic(const Message& filter) {
@@ -127,46 +123,62 @@ void HttpFilters::read_basic(const Message& filter) {
     put(map_at(basic_, "basic"), "users_file", file);
 }
 
-std::string HttpFilters::grpc_upstream(const Message& service) {
+// As in Envoy, a cluster that may still come is no reason to refuse the listener: calls of it fail until then.
+HttpFilters::GrpcTarget HttpFilters::find_target(const Message& service, std::string_view meanwhile) {
   const Message grpc = service.sub("envoy_grpc");
-  if (!grpc) return "";
+  if (!grpc) return {};
   const std::string cluster = grpc.text("cluster_name");
   MappedUpstream* const upstream = state_.find_upstream(cluster);
   if (upstream == nullptr || !upstream->is_usable) {
-    grpc.refuse("cluster_name", absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints"));
-    return "";
+    const bool may_follow = state_.resources.may_follow && !cluster.empty();
+    grpc.report("cluster_name",
+                absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints",
+                             may_follow ? absl::StrCat(" yet: ", meanwhile) : ""),
+                may_follow ? Severity::kIgnored : Severity::kRefused);
+    return {.upstream = {}, .is_awaited = may_follow};
   }
   const Node* const protocol = upstream->out.find("protocol");
   if (protocol == nullptr || protocol->text != "http2") {
     grpc.refuse("cluster_name", absl::StrCat("the cluster ", config::in_quotes(cluster), " does not speak HTTP/2"));
-    return "";
+    return {};
   }
   upstream->is_for_http = true;
-  return upstream->name;
+  return {.upstream = upstream->name};
 }
 
-void HttpFilters::read_authorizer(const Message& filter) {
+bool HttpFilters::read_authorizer(const Message& filter) {
   const Message service = filter.sub("grpc_service");
   for (const std::string_view field :
        {"with_request_body", "filter_enabled", "filter_enabled_metadata", "disallowed_headers"}) {
-    if (filter.has(field)) return;  // The table refuses it.
+    if (filter.has(field)) return false;  // The table refuses it.
   }
-  const std::string to = service ? grpc_upstream(service) : "";
-  if (to.empty()) return;
-  put(authorizer_, "to", to);
+  const bool may_pass = filter.flag("failure_mode_allow");
+  const GrpcTarget to = find_target(service, may_pass ? "requests go on unchecked" : "requests get 503");
+  // Of several filters, each has to let a request pass.
+  lacks_authorizer_ = lacks_authorizer_ || (to.is_awaited && !may_pass);
+  if (to.upstream.empty()) return to.is_awaited;
+  put(authorizer_, "to", to.upstream);
   put_duration(authorizer_, "timeout", service, "timeout");
-  if (filter.flag("failure_mode_allow")) put(authorizer_, "on_failure", "allow");
+  if (may_pass) put(authorizer_, "on_failure", "allow");
+  return true;
 }
 
 void HttpFilters::read_service(const Message& filter) {
   const Message service = filter.sub("rate_limit_service").sub("grpc_service");
-  const std::string to = service ? grpc_upstream(service) : "";
-  if (to.empty()) return filter.refuse("rate_limit_service", "it cannot be used: requests are not counted by it");
+  const bool may_pass = !filter.flag("failure_mode_deny");
+  const GrpcTarget to =
+      find_target(service, may_pass ? "requests are not counted by it" : "requests that it would count get 503");
+  if (to.is_awaited) {
+    lacks_limits_ = lacks_limits_ || !may_pass;
+    return;
+  }
+  if (to.upstream.empty())
+    return filter.refuse("rate_limit_service", "it cannot be used: requests are not counted by it");
   Node made = map_node();
-  put(made, "to", to);
+  put(made, "to", to.upstream);
   put(made, "domain", filter.text("domain"));
   put_duration(made, "timeout", filter, "timeout");
-  if (filter.flag("failure_mode_deny")) put(made, "on_failure", "refuse");
+  if (!may_pass) put(made, "on_failure", "refuse");
   put(http_, "global_rate_limits", std::move(made));
 }
 
@@ -248,6 +260,9 @@ void HttpFilters::read_overrides(const Message& route, const RouteSurroundings& 
       if (unknown && is_guard(type)) deny_all(made.out);  // A finding says that it is unknown.
     }
   }
+  if (lacks_limits_ && made.out.find("rate_limit_descriptors") != nullptr)
+    make_unavailable(made, "the rate limit service is not there");
+  if (lacks_authorizer_ && authorize) make_unavailable(made, "the authorizer is not there");
   if (const Message own = around.virtual_host.sub("cors"); own && !cors) cors = own;
   if (const Message own = route.sub("route").sub("cors")) cors = own;
   if (cors && has_cors_) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,13 +36,18 @@ class HttpFilters {
   void read(const Message& entry);
   bool read_guard(const Message& filter);
   void read_compressor(const Message& filter);
-  void read_authorizer(const Message& filter);
+  bool read_authorizer(const Message& filter);
   void read_service(const Message& filter);
   void read_health_check(const Message& filter);
   void read_basic(const Message& filter);
   void lock(const Message& entry, std::string_view why);
-  /// The name of the upstream of a GrpcService; empty if it cannot be used.
-  std::string grpc_upstream(const Message& service);
+  /// The cluster of a GrpcService.
+  struct GrpcTarget {
+    std::string upstream;     ///< Empty if it cannot be used.
+    bool is_awaited = false;  ///< A control plane may send it, or its endpoints, later.
+  };
+  /// `meanwhile`: what becomes of requests while it is awaited, for the finding.
+  GrpcTarget find_target(const Message& service, std::string_view meanwhile);
   void put_local_limit(const Message& limit, MappedRoute& route) const;
 
   MappingState& state_;
@@ -49,6 +55,8 @@ class HttpFilters {
   bool has_cors_ = false;
   config::Node http_ = map_node();
   config::Node authorizer_ = map_node();
+  // Calls of what is awaited have failed, and failures keep requests out.
+  bool lacks_authorizer_ = false, lacks_limits_ = false;
   config::Node basic_ = map_node();
   std::string buffered_;
   Message local_limit_;

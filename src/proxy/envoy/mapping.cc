@@ -69,7 +69,7 @@ void finish_upstream(const std::string& cluster, MappedUpstream& upstream, Mappi
 
 }  // namespace
 
-config::Node map_to_tree(const ResourceSet& resources, Findings& findings) {
+config::Node map_to_tree(const ResourceSet& resources, Findings& findings, UpstreamNames* names) {
   MappingState state(resources, findings);
   Node out = map_node();
   for (const Node* const bootstrap : resources.bootstraps) map_bootstrap(*bootstrap, state, out);
@@ -81,6 +81,7 @@ config::Node map_to_tree(const ResourceSet& resources, Findings& findings) {
   for (auto& [cluster, upstream] : state.upstreams) {
     if (!upstream.is_usable) continue;
     finish_upstream(cluster, upstream, state);
+    if (names != nullptr) names->emplace(cluster, upstream.name);
     upstreams.items.push_back(std::move(upstream.out));
   }
   return out;

@@ -1,6 +1,8 @@
 // Envoy's v3 resources as a configuration of Sluice.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 
 #include "proxy/config/load/yaml.h"
@@ -16,7 +18,9 @@ namespace sluice::envoy {
 /// Text, not a model, since operators keep it, and since it takes the same way through the checks as one that they
 /// write.
 std::string map_resources(const ResourceSet& resources, Findings& findings);
-/// The same as a tree, for load_tree().
-config::Node map_to_tree(const ResourceSet& resources, Findings& findings);
+/// The names of the upstreams in the result by those of the clusters.
+using UpstreamNames = std::map<std::string, std::string, std::less<>>;
+/// The same as a tree, for load_tree(). Sets `names` unless it is null.
+config::Node map_to_tree(const ResourceSet& resources, Findings& findings, UpstreamNames* names = nullptr);
 
 }  // namespace sluice::envoy

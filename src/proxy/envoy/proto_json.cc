@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -13,26 +14,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "proxy/common/proto_reader.h"
+#include "proxy/envoy/json_rules.h"
 
 namespace sluice::envoy {
 namespace {
-
-constexpr std::string_view kWellKnownTypes = "google.protobuf.";
-constexpr std::string_view kRedacted = "[redacted]";
-
-// The fields that are annotated as sensitive.
-constexpr std::pair<std::string_view, std::string_view> kSecrets[] = {
-    {"envoy.extensions.filters.http.basic_auth.v3.BasicAuth", "users"},
-    {"envoy.extensions.transport_sockets.tls.v3.GenericSecret", "secret"},
-    {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "private_key"},
-    {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "pkcs12"},
-    {"envoy.extensions.transport_sockets.tls.v3.TlsCertificate", "password"},
-    {"envoy.extensions.transport_sockets.tls.v3.TlsSessionTicketKeys", "keys"},
-};
-
-bool is_secret(std::string_view type, std::string_view field) {
-  return std::find(std::begin(kSecrets), std::end(kSecrets), std::pair(type, field)) != std::end(kSecrets);
-}
 
 std::string_view type_of_url(std::string_view url) {
   const size_t slash = url.rfind('/');
@@ -89,13 +74,6 @@ std::string timestamp_text(std::string_view bytes) {
   return absl::StrCat(absl::FormatTime("%Y-%m-%dT%H:%M:%S", absl::FromUnixSeconds(time.seconds), absl::UTCTimeZone()),
                       fraction_text(time.nanos), "Z");
 }
-
-// BoolValue and the like, which are written as the value that they have.
-constexpr std::pair<std::string_view, WireKind> kWrappers[] = {
-    {"BoolValue", WireKind::kBool},     {"DoubleValue", WireKind::kDouble}, {"FloatValue", WireKind::kFloat},
-    {"StringValue", WireKind::kString}, {"BytesValue", WireKind::kBytes},   {"Int32Value", WireKind::kInt},
-    {"Int64Value", WireKind::kInt},     {"UInt32Value", WireKind::kUint},   {"UInt64Value", WireKind::kUint},
-};
 
 }  // namespace
 
@@ -160,7 +138,7 @@ void ProtoJson::write_members(std::string_view type, std::string_view bytes) {
       left_out_.insert(absl::StrCat(type, ": field ", number));
       continue;
     }
-    const bool is_hidden = std::exchange(is_secret_, is_secret_ || is_secret(type, field->name));
+    const bool is_hidden = std::exchange(is_secret_, is_secret_ || is_secret_field(type, field->name));
     const bool is_text = field->kind == WireKind::kString || field->kind == WireKind::kBytes;
     if (!is_secret_ || is_text || field->kind == WireKind::kMessage) write_field(*field, list);
     is_secret_ = is_hidden;
@@ -283,15 +261,14 @@ bool ProtoJson::write_well_known(std::string_view name, std::string_view bytes) 
     }
     out_.end_array();
   } else {
-    const auto* const wrapper =
-        std::find_if(std::begin(kWrappers), std::end(kWrappers), [&](const auto& each) { return each.first == name; });
-    if (wrapper == std::end(kWrappers)) return false;
+    const std::optional<WireKind> wrapped = wrapped_kind(name);
+    if (!wrapped) return false;
     Piece value{};
     ProtoReader in(bytes);
     while (in.next()) {
       if (in.field() == 1) value = {.number = in.number(), .bytes = in.bytes()};
     }
-    write_value({.number = 1, .name = "value", .kind = wrapper->second, .type = {}}, value);
+    write_value({.number = 1, .name = "value", .kind = *wrapped, .type = {}}, value);
   }
   return true;
 }

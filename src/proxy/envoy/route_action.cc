@@ -60,14 +60,6 @@ class RouteMapper {
     return upstream->is_usable ? upstream : nullptr;
   }
 
-  void respond_unavailable() {
-    Node respond = map_node();
-    put(respond, "status", "503");
-    put(respond, "body", "no healthy upstream");
-    put(respond, "content_type", "text/plain");
-    put(made_.out, "respond", std::move(respond));
-  }
-
   bool map_target(const Message& action) {
     if (action.has("cluster")) {
       const MappedUpstream* const upstream = find(action, "cluster", action.text("cluster"));
@@ -108,7 +100,7 @@ class RouteMapper {
       return false;
     }
     if (!map_target(action)) {
-      respond_unavailable();
+      make_unavailable(made_, "no healthy upstream");
       return true;
     }
     map_rewrite(action);
@@ -342,6 +334,16 @@ class RouteMapper {
 };
 
 }  // namespace
+
+void make_unavailable(MappedRoute& route, std::string_view text) {
+  route.out = map_node();
+  route.change_key.clear();
+  Node respond = map_node();
+  put(respond, "status", "503");
+  put(respond, "body", text);
+  put(respond, "content_type", "text/plain");
+  put(route.out, "respond", std::move(respond));
+}
 
 std::optional<MappedRoute> map_route(const Message& route, const RouteSurroundings& around) {
   return RouteMapper(route, around).map();

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct RouteSurroundings {
   Message virtual_host;
   Message configuration;
 };
+
+/// Replaces what the route does by a response with 503 and this text.
+void make_unavailable(MappedRoute& route, std::string_view text);
 
 /// Returns nothing, with a finding, if the route cannot be mapped.
 std::optional<MappedRoute> map_route(const Message& route, const RouteSurroundings& around);

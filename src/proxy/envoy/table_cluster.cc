@@ -56,7 +56,7 @@ constexpr FieldRule kOfConfigClusterCluster[] = {
     {"ignore_health_on_host_removal", kIgnored},
     {"filters", kRefused},
     {"load_balancing_policy", kYes, "", "envoy.config.cluster.v3.LoadBalancingPolicy"},
-    {"lrs_server", kIgnored, "loads are not reported"},
+    {"lrs_server", kYes, "with `--xds` and `self`: see docs/guides/control-plane.md"},
     {"lrs_report_endpoint_metrics", kIgnored},
     {"track_timeout_budgets", kIgnored},
     {"track_cluster_stats", kIgnored},

@@ -101,7 +101,8 @@ struct ListenerCounters {
 struct EndpointCounters {
   /// Sets all to 0. The worker must not use them meanwhile.
   void reset() {
-    for (Counter* const each : {&connected, &tls_handshakes, &tls_resumed, &tls_truncated, &bytes_in, &bytes_out}) {
+    for (Counter* const each : {&connected, &tls_handshakes, &tls_resumed, &tls_truncated, &bytes_in, &bytes_out,
+                                &requests, &requests_succeeded, &requests_failed}) {
       each->set(0);
     }
     for (Counter& each : connect_errors) each.set(0);
@@ -113,6 +114,10 @@ struct EndpointCounters {
   Counter tls_truncated;   ///< Connections that the endpoint closed without a close_notify alert.
   Counter bytes_in;
   Counter bytes_out;
+  // For load reports to a control plane. A request without a response that its client gives up is of neither kind.
+  Counter requests;            ///< Of HTTP: those that were given to a connection.
+  Counter requests_succeeded;  ///< Those with a response below 500.
+  Counter requests_failed;     ///< Those with another one, or with none though the endpoint owes one.
   std::array<Counter, kConnectErrorCount> connect_errors;
 };
 

@@ -543,9 +543,9 @@ std::string format_admin(const AdminCounters& counters) {
 
 std::string format_xds(const XdsCounters& counters) {
   std::string out;
-  line(out, "xds_connected", "", counters.connected.value());
-  line(out, "xds_connects_total", "", counters.connects.value());
-  line(out, "xds_failures_total", "", counters.failures.value());
+  line(out, "xds_connected", "", counters.stream.connected.value());
+  line(out, "xds_connects_total", "", counters.stream.connects.value());
+  line(out, "xds_failures_total", "", counters.stream.failures.value());
   for (const xds::KindInfo& info : xds::kKinds) {
     const auto kind = static_cast<size_t>(info.kind);
     const auto labels = [&](std::string_view result) {
@@ -558,6 +558,11 @@ std::string format_xds(const XdsCounters& counters) {
   line(out, "xds_from_cache", "", counters.from_cache.value());
   line(out, "xds_waiting_updates", "", counters.waiting.value());
   line(out, "xds_wait_timeouts_total", "", counters.wait_timeouts.value());
+  line(out, "xds_expired_resources_total", "", counters.expired.value());
+  line(out, "xds_load_connected", "", counters.load_stream.connected.value());
+  line(out, "xds_load_connects_total", "", counters.load_stream.connects.value());
+  line(out, "xds_load_failures_total", "", counters.load_stream.failures.value());
+  line(out, "xds_load_reports_total", "", counters.load_reports.value());
   return out;
 }
 

@@ -243,11 +243,35 @@ AdminResponse ProcessPages::config(const AdminRequest& request) {
   return json_response(std::move(json));
 }
 
+namespace {
+
+AdminResponse no_control_plane() {
+  return {.status = 404, .body = "there is no control plane: /config has the configuration\n"};
+}
+
+// Of the pages that Envoy has as text, too.
+AdminResponse wrong_format() { return {.status = 400, .body = "expected ?format=json\n"}; }
+
+}  // namespace
+
+AdminResponse ProcessPages::clusters(const AdminRequest& request) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  if (shown->xds_dump == nullptr) return no_control_plane();
+  if (request.query != "format=json") return wrong_format();
+  const xds::LoadView loads{.config = shown->config, .upstreams = shown->upstreams, .counters = shown->counters};
+  return {.content_type = AdminResponse::kJson, .body = shown->xds_dump->clusters(loads)};
+}
+
+AdminResponse ProcessPages::listeners(const AdminRequest& request) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  if (shown->xds_dump == nullptr) return no_control_plane();
+  if (request.query != "format=json") return wrong_format();
+  return {.content_type = AdminResponse::kJson, .body = shown->xds_dump->listeners()};
+}
+
 AdminResponse ProcessPages::config_dump(const AdminRequest& request) {
   const std::shared_ptr<const ProcessView> shown = view();
-  if (shown->xds_dump == nullptr) {
-    return {.status = 404, .body = "there is no control plane: /config has the configuration\n"};
-  }
+  if (shown->xds_dump == nullptr) return no_control_plane();
   const std::string_view name = std::string_view(request.query).substr(0, request.query.find('='));
   if (!name.empty() && name != "include_eds") return {.status = 400, .body = "expected no query, or include_eds\n"};
   const bool with_endpoints = !name.empty() && request.query != "include_eds=false";

@@ -66,6 +66,8 @@ class ProcessPages final : public AdminPages {
   AdminResponse latency(const AdminRequest& request);
   AdminResponse config(const AdminRequest& request);
   AdminResponse config_dump(const AdminRequest& request);
+  AdminResponse clusters(const AdminRequest& request);
+  AdminResponse listeners(const AdminRequest& request);
   AdminResponse generations(const AdminRequest& request);
   AdminResponse upstreams(const AdminRequest& request);
   AdminResponse endpoint(const AdminRequest& request);

@@ -40,6 +40,7 @@
 #include "proxy/tls/server_context.h"
 #include "proxy/tls/tls_files.h"
 #include "proxy/xds/config_feed.h"
+#include "proxy/xds/load_source.h"
 #include "sluice/chunk_pool.h"
 
 namespace sluice {
@@ -65,6 +66,7 @@ class Server {
     xds::ConfigFeed* feed = nullptr;
     const XdsCounters* xds_counters = nullptr;  ///< The same.
     const xds::ConfigDump* xds_dump = nullptr;  ///< The same.
+    xds::LoadSource* xds_loads = nullptr;       ///< The same.
   };
   Server(config::Snapshot<config::Config> config, Options options);
   ~Server();
@@ -200,6 +202,7 @@ class Server {
   std::unique_ptr<MemoryWatch> memory_watch_;  // Posts messages to the workers.
   AdminCounters admin_counters_;
   ListenSockets admin_sockets_{/*workers=*/1};
+  std::shared_ptr<const xds::LoadView> load_view_;  // Of the current generation, for load reports.
   ProcessPages pages_{{control_counters_, admin_counters_, global_connections_, stopping_, workers_, overload_}};
   std::unique_ptr<AdminServer> admin_;  // Set if the configuration has `admin`. Shows the workers.
   Phase shown_phase_ = Phase::kServing;

@@ -157,6 +157,12 @@ ProcessView Server::view() const {
   return shown;
 }
 
-void Server::publish_view() { pages_.publish(std::make_shared<const ProcessView>(view())); }
+void Server::publish_view() {
+  pages_.publish(std::make_shared<const ProcessView>(view()));
+  if (options_.xds_loads == nullptr) return;
+  load_view_ = std::make_shared<const xds::LoadView>(xds::LoadView{
+      .config = generation_.config, .upstreams = generation_.upstreams, .counters = generation_.counters});
+  options_.xds_loads->publish(load_view_);
+}
 
 }  // namespace sluice

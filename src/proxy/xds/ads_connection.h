@@ -15,7 +15,7 @@
 
 namespace sluice::xds {
 
-/// What the connections to the control plane share. On the client's thread only.
+/// What the connections to a service of the control plane share. On the client's thread only.
 class AdsServices final : public HttpServices {
  public:
   AdsServices(Worker& loop, HandshakerServices& alts, UpstreamState& to)
@@ -33,7 +33,8 @@ class AdsServices final : public HttpServices {
   Http2Codec::Shared http2_shared;
 };
 
-/// A connection to the control plane with one stream of gRPC on it. It destroys itself after it has closed.
+/// A connection to a service of the control plane with one stream of gRPC on it. It destroys itself after it has
+/// closed.
 class AdsConnection final : public HttpConnection, private StreamReceiver {
  public:
   class Owner {
@@ -57,6 +58,8 @@ class AdsConnection final : public HttpConnection, private StreamReceiver {
   /// Connects. Owner::on_open or on_lost follows, perhaps before this returns.
   void begin();
   void send(std::string_view message);
+  /// Bytes that were sent, and that the service has not read yet.
+  size_t unsent() const { return stream_ ? stream_->queued() + transport_.queued() : 0; }
   /// Ends the connection. on_lost() follows.
   void end(std::string_view why);
 

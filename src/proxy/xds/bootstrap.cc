@@ -49,8 +49,16 @@ class BootstrapReader {
     read_node(member(&root, "node"));
     const absl::StatusOr<std::string> service = find_service(root);
     if (!service.ok()) return service.status();
+    const absl::StatusOr<std::string> load_service = find_load_service(root);
+    if (!load_service.ok()) return load_service.status();
     if (const absl::Status added = add_resources(root); !added.ok()) return added;
-    if (const absl::Status found = read_service(*service); !found.ok()) return found;
+    absl::StatusOr<config::Config> found = read_service(*service, "the control plane");
+    if (!found.ok()) return found.status();
+    made_->of_service = *std::move(found);
+    if (load_service->empty()) return std::move(made_);
+    absl::StatusOr<config::Config> loads = read_service(*load_service, "which gets load reports");
+    if (!loads.ok()) return loads.status();
+    made_->of_loads = config::Snapshot<config::Config>(*std::move(loads));
     return std::move(made_);
   }
 
@@ -87,14 +95,36 @@ class BootstrapReader {
                                config::in_quotes(type)));
     }
     made_->is_delta = type == "DELTA_GRPC";
-    const Node* const services = member(ads, "grpc_services");
+    return cluster_of(ads, "dynamic_resources.ads_config");
+  }
+
+  absl::StatusOr<std::string> cluster_of(const Node* source, std::string_view path) const {
+    const Node* const services = member(source, "grpc_services");
     const Node* const first = services == nullptr                  ? nullptr
                               : services->kind == Node::Kind::kMap ? services
                               : services->items.empty()            ? nullptr
                                                                    : &services->items.front();
     const std::string name = text(member(first, "envoy_grpc"), "cluster_name");
-    if (name.empty()) return fail("dynamic_resources.ads_config.grpc_services[0].envoy_grpc.cluster_name is missing");
+    if (name.empty()) return fail(absl::StrCat(path, ".grpc_services[0].envoy_grpc.cluster_name is missing"));
     return name;
+  }
+
+  // The cluster of `load_stats_config`; empty if there is none.
+  absl::StatusOr<std::string> find_load_service(const Node& root) const {
+    const Node* const loads = member(member(&root, "cluster_manager"), "load_stats_config");
+    if (loads == nullptr) return std::string();
+    const std::string type = text(loads, "api_type");
+    if (type != "GRPC") {
+      return fail(
+          absl::StrCat("cluster_manager.load_stats_config.api_type: expected GRPC, got ", config::in_quotes(type)));
+    }
+    return cluster_of(loads, "cluster_manager.load_stats_config");
+  }
+
+  // Whether all that the file says of clusters in general is where load reports go to.
+  static bool is_of_loads_only(const Node& manager) {
+    return manager.kind == Node::Kind::kMap && manager.keys.size() == 1 &&
+           envoy::snake_case(manager.keys.front().text) == "load_stats_config";
   }
 
   // Secrets in files that the bootstrap names: `sds_config: { path_config_source: { path: FILE } }`.
@@ -123,6 +153,7 @@ class BootstrapReader {
     for (size_t i = 0; i < root.keys.size(); ++i) {
       const std::string name = envoy::snake_case(root.keys[i].text);
       if (name == "node" || name == "dynamic_resources") continue;
+      if (name == "cluster_manager" && is_of_loads_only(root.items[i])) continue;
       known.keys.push_back(root.keys[i]);
       known.items.push_back(root.items[i]);
     }
@@ -131,10 +162,11 @@ class BootstrapReader {
     return absl::OkStatus();
   }
 
-  absl::Status read_service(const std::string& name) {
+  // The configuration whose only upstream is the cluster. `role`: what it is, for errors.
+  absl::StatusOr<config::Config> read_service(const std::string& name, std::string_view role) {
     const Node* const cluster = envoy::ResourceIndex(made_->resources.clusters, "name").find(name);
     if (cluster == nullptr) {
-      return fail(absl::StrCat("static_resources.clusters has no ", config::in_quotes(name), ", the control plane"));
+      return fail(absl::StrCat("static_resources.clusters has no ", config::in_quotes(name), ", ", role));
     }
     envoy::ResourceSet only;
     only.secrets = made_->resources.secrets;
@@ -149,8 +181,7 @@ class BootstrapReader {
     if (config->upstreams.front().protocol != config::Protocol::kHttp2) {
       return fail(absl::StrCat("cluster ", name, ": gRPC needs HTTP/2: set http2_protocol_options"));
     }
-    made_->of_service = *std::move(config);
-    return absl::OkStatus();
+    return config;
   }
 
   const std::string path_;

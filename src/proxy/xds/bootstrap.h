@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -19,9 +20,11 @@ struct Bootstrap {
   NodeIdentity node;
   bool is_delta = false;                        ///< `api_type: DELTA_GRPC`.
   config::Snapshot<config::Config> of_service;  ///< Its first upstream is the control plane.
-  envoy::ResourceSet resources;                 ///< Static ones, and the admin listener.
-  std::set<std::string> secret_names;           ///< Of the static secrets.
-  std::deque<config::Node> trees;               ///< What `resources` refers to.
+  /// Its first upstream is the service that load reports go to; nothing: the file names none.
+  std::optional<config::Snapshot<config::Config>> of_loads;
+  envoy::ResourceSet resources;        ///< Static ones, and the admin listener.
+  std::set<std::string> secret_names;  ///< Of the static secrets.
+  std::deque<config::Node> trees;      ///< What `resources` refers to; the first one is the file.
 };
 
 /// Reads the file. Certificates and keys that are written in it become files in `secret_folder`. An error is for the

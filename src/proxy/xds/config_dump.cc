@@ -1,22 +1,34 @@
 #include "proxy/xds/config_dump.h"
 
+#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "proxy/common/json_writer.h"
 #include "proxy/envoy/proto_json.h"
+#include "proxy/envoy/tree_json.h"
+#include "proxy/xds/cluster_facts.h"
+#include "proxy/xds/status_documents.h"
 
 namespace sluice::xds {
 
 class ConfigDump::Writer {
  public:
-  explicit Writer(const Shown& shown) : shown_(shown) {}
+  Writer(const Shown& shown, const Bootstrap& bootstrap, int64_t started_ms)
+      : shown_(shown), bootstrap_(bootstrap), started_ms_(started_ms) {}
 
   std::string write(bool with_endpoints) && {
     json_.begin_object().key("configs").begin_array();
+    section("Bootstrap", [this] {
+      json_.key("bootstrap");
+      files_.write("envoy.config.bootstrap.v3.Bootstrap", bootstrap_.trees.front());
+      json_.member("last_updated", time_text(started_ms_));
+    });
     section("Clusters", [this] {
+      static_list("static_clusters", bootstrap_.resources.clusters, ResourceKind::kCluster, "cluster");
       list("dynamic_active_clusters", shown_.in_use, ResourceKind::kCluster, "cluster");
       list("dynamic_warming_clusters", waiting(ResourceKind::kCluster), ResourceKind::kCluster, "cluster");
     });
@@ -26,7 +38,10 @@ class ConfigDump::Writer {
     }
     section("Listeners", [this] { listeners(); });
     section("Routes", [this] { list("dynamic_route_configs", shown_.in_use, ResourceKind::kRoutes, "route_config"); });
-    section("Secrets", [this] { list("dynamic_active_secrets", shown_.in_use, ResourceKind::kSecret, "secret"); });
+    section("Secrets", [this] {
+      static_list("static_secrets", bootstrap_.resources.secrets, ResourceKind::kSecret, "secret");
+      list("dynamic_active_secrets", shown_.in_use, ResourceKind::kSecret, "secret");
+    });
     note_left_out();
     json_.end_array().end_object();
     return std::move(json_).text();
@@ -55,9 +70,28 @@ class ConfigDump::Writer {
     json_.key(member);
     resources_.write_any(info_of(kind).type, resource.bytes);
     if (const auto since = shown_.since_ms.find(&resource); since != shown_.since_ms.end()) {
-      json_.member("last_updated",
-                   absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(since->second), absl::UTCTimeZone()));
+      json_.member("last_updated", time_text(since->second));
     }
+  }
+
+  static std::string time_text(int64_t ms) {
+    return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(ms), absl::UTCTimeZone());
+  }
+
+  // Resources of the bootstrap file.
+  void static_list(std::string_view name, const std::vector<const config::Node*>& all, ResourceKind kind,
+                   std::string_view member) {
+    if (all.empty()) return;
+    json_.key(name).begin_array();
+    for (const config::Node* const each : all) {
+      json_.begin_object();
+      const config::Node* const own = each->find("name");
+      if (kind == ResourceKind::kSecret && own != nullptr) json_.member("name", own->text);
+      json_.key(member);
+      files_.write_any(info_of(kind).type, *each);
+      json_.member("last_updated", time_text(started_ms_)).end_object();
+    }
+    json_.end_array();
   }
 
   void list(std::string_view name, const ResourceStore& store, ResourceKind kind, std::string_view member) {
@@ -76,6 +110,7 @@ class ConfigDump::Writer {
     ResourceStore all = shown_.in_use;
     for (const auto& each : shown_.newest.of(ResourceKind::kListener)) all.of(ResourceKind::kListener).insert(each);
     const ResourceStore next = waiting(ResourceKind::kListener);
+    static_list("static_listeners", bootstrap_.resources.listeners, ResourceKind::kListener, "listener");
     if (all.of(ResourceKind::kListener).empty()) return;
     json_.key("dynamic_listeners").begin_array();
     for (const auto& each : all.of(ResourceKind::kListener)) {
@@ -97,46 +132,61 @@ class ConfigDump::Writer {
 
   // In a type that readers of the document know, so that they do not stumble over it.
   void note_left_out() {
-    if (resources_.left_out().empty()) return;
+    std::set<std::string> left_out = resources_.left_out();
+    left_out.insert(files_.left_out().begin(), files_.left_out().end());
+    if (left_out.empty()) return;
     json_.begin_object().member("@type", "type.googleapis.com/google.protobuf.Struct");
     json_.key("value").begin_object();
     json_.member("note", "Sluice does not know these messages and fields of Envoy's: their contents are left out");
     json_.key("left_out").begin_array();
-    for (const std::string& each : resources_.left_out()) json_.value(each);
+    for (const std::string& each : left_out) json_.value(each);
     json_.end_array().end_object().end_object();
   }
 
   const Shown& shown_;
+  const Bootstrap& bootstrap_;
+  const int64_t started_ms_;
   JsonWriter json_;
   envoy::ProtoJson resources_{json_};
+  envoy::TreeJson files_{json_};
 };
 
-void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newest, int64_t now_ms) {
-  auto shown = std::make_shared<Shown>(Shown{.in_use = in_use, .newest = newest, .since_ms = {}});
-  std::shared_ptr<const Shown> before;
-  {
-    const std::lock_guard lock(mutex_);
-    before = shown_;
-  }
+void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newest, const envoy::UpstreamNames& names,
+                         int64_t now_ms) {
+  auto next = std::make_shared<Shown>(Shown{.in_use = in_use, .newest = newest, .names = names, .since_ms = {}});
+  const std::shared_ptr<const Shown> before = shown();
   for (const ResourceStore* const store : {&in_use, &newest}) {
     for (const KindInfo& info : kKinds) {
       for (const auto& [name, resource] : store->of(info.kind)) {
         const auto since = before->since_ms.find(resource.get());
-        shown->since_ms.emplace(resource.get(), since != before->since_ms.end() ? since->second : now_ms);
+        next->since_ms.emplace(resource.get(), since != before->since_ms.end() ? since->second : now_ms);
       }
     }
   }
   const std::lock_guard lock(mutex_);
-  shown_ = std::move(shown);
+  shown_ = std::move(next);
+}
+
+std::shared_ptr<const ConfigDump::Shown> ConfigDump::shown() const {
+  const std::lock_guard lock(mutex_);
+  return shown_;
 }
 
 std::string ConfigDump::json(bool with_endpoints) const {
-  std::shared_ptr<const Shown> shown;
-  {
-    const std::lock_guard lock(mutex_);
-    shown = shown_;
-  }
-  return Writer(*shown).write(with_endpoints);
+  const std::shared_ptr<const Shown> now = shown();
+  return Writer(*now, bootstrap_, started_ms_).write(with_endpoints);
+}
+
+std::string ConfigDump::clusters(const LoadView& view) const {
+  const std::shared_ptr<const Shown> now = shown();
+  return cluster_statuses(cluster_table(bootstrap_, now->in_use, now->names), view);
+}
+
+std::string ConfigDump::listeners() const {
+  const std::shared_ptr<const Shown> now = shown();
+  std::vector<const config::Node*> all = bootstrap_.resources.listeners;
+  for (const auto& [name, each] : now->in_use.of(ResourceKind::kListener)) all.push_back(&each->tree);
+  return listener_statuses(all);
 }
 
 }  // namespace sluice::xds

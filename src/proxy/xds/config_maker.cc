@@ -168,7 +168,8 @@ absl::StatusOr<config::Config> ConfigMaker::map(const ResourceStore& ready, bool
     }
   }
   envoy::Findings findings;
-  const Node tree = envoy::map_to_tree(set, findings);
+  next_names_.clear();
+  const Node tree = envoy::map_to_tree(set, findings, &next_names_);
   if (const absl::Status checked = check_findings(findings, is_trial); !checked.ok()) return checked;
   absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
   if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), tree));
@@ -204,6 +205,7 @@ void ConfigMaker::commit() {
   files_.keep_named();
   wait_.commit();
   in_use_ = next_;
+  names_ = next_names_;
   known_ = next_known_;
   known_fields_ = next_known_fields_;
 }

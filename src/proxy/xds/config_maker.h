@@ -12,6 +12,7 @@
 #include "proxy/config/load/loader.h"
 #include "proxy/config/model/config.h"
 #include "proxy/envoy/finding.h"
+#include "proxy/envoy/mapping.h"
 #include "proxy/xds/bootstrap.h"
 #include "proxy/xds/cluster_wait.h"
 #include "proxy/xds/resource_store.h"
@@ -40,6 +41,8 @@ class ConfigMaker {
   const ClusterWait& wait() const { return wait_; }
   /// The resources of the configuration that is in effect.
   const ResourceStore& in_use() const { return in_use_; }
+  /// The names of its upstreams.
+  const envoy::UpstreamNames& upstream_names() const { return names_; }
 
  private:
   ResourceStore ready_part(const ResourceStore& store) const;
@@ -53,6 +56,7 @@ class ConfigMaker {
   ClusterWait wait_;
   ResourceStore in_use_;                                    // Of the configuration that is in effect.
   ResourceStore next_;                                      // Of the last one that was made.
+  envoy::UpstreamNames names_, next_names_;                 // Of the same two.
   std::set<std::string> known_, next_known_;                // Findings that do not reject anything any more.
   std::set<std::string> known_fields_, next_known_fields_;  // Ignored fields that the log has.
 };

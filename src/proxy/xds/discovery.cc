@@ -7,25 +7,14 @@
 #include "absl/strings/numbers.h"
 #include "proxy/common/proto_reader.h"
 #include "proxy/common/proto_writer.h"
+#include "proxy/xds/proto_duration.h"
+#include "proxy/xds/write_message.h"
 #include "sluice/version.h"
 
 namespace sluice::xds {
 namespace {
 
 using config::Node;
-
-// Writes with `write` into rooms that grow until the message fits.
-template <class Write>
-std::string write_message(const Write& write) {
-  std::string room(512, '\0');
-  for (;; room.resize(room.size() * 4)) {
-    ProtoWriter out(room);
-    write(out);
-    if (!out.ok()) continue;
-    room.resize(out.written().size());
-    return room;
-  }
-}
 
 void write_text(ProtoWriter& out, uint32_t field, std::string_view text) {
   if (!text.empty()) out.utf8(field, text);
@@ -96,13 +85,17 @@ bool read_any(std::string_view bytes, SentResource& resource) {
   return in.ok();
 }
 
-// Resource { version = 1, resource = 2, name = 3 }
+// Resource { version = 1, resource = 2, name = 3, ttl = 6 }
 bool read_resource(std::string_view bytes, SentResource& resource) {
   resource.is_present = false;
   ProtoReader in(bytes);
   while (in.next()) {
     if (in.is(1, ProtoWire::kBytes)) resource.version = in.bytes();
     if (in.is(3, ProtoWire::kBytes)) resource.name = in.bytes();
+    if (in.is(6, ProtoWire::kBytes)) {
+      resource.ttl_ms = read_duration_ms(in.bytes());
+      resource.has_bad_ttl = !resource.ttl_ms;
+    }
     if (!in.is(2, ProtoWire::kBytes)) continue;
     resource.is_present = true;
     if (!read_any(in.bytes(), resource)) return false;
@@ -121,9 +114,10 @@ bool read_sent(std::string_view bytes, bool is_delta, SentResource& resource) {
 
 }  // namespace
 
-// Node { id = 1, cluster = 2, metadata = 3, locality = 4, user_agent_name = 6, user_agent_version = 7 },
+// Node { id = 1, cluster = 2, metadata = 3, locality = 4, user_agent_name = 6, user_agent_version = 7,
+// client_features = 10 },
 // Locality { region = 1, zone = 2, sub_zone = 3 }
-std::string write_node(const NodeIdentity& node) {
+std::string write_node(const NodeIdentity& node, const std::vector<std::string_view>& features) {
   return write_message([&](ProtoWriter& out) {
     write_text(out, 1, node.id);
     write_text(out, 2, node.cluster);
@@ -141,6 +135,7 @@ std::string write_node(const NodeIdentity& node) {
     }
     out.text(6, "sluice");
     out.text(7, SLUICE_VERSION_STRING);
+    for (const std::string_view feature : features) out.text(10, feature);
   });
 }
 

@@ -2,6 +2,7 @@
 // discovery.proto), as far as a client needs them.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,8 +26,8 @@ struct NodeIdentity {
   std::string id, cluster, region, zone, sub_zone;
   config::Node metadata;  ///< A Struct; null if there is none.
 };
-/// The message, to be part of requests.
-std::string write_node(const NodeIdentity& node);
+/// The message, to be part of requests. `features`: what the client can do beyond the basics of a protocol.
+std::string write_node(const NodeIdentity& node, const std::vector<std::string_view>& features = {});
 
 /// DiscoveryRequest: the state of the world.
 struct StateRequest {
@@ -57,6 +58,9 @@ struct SentResource {
   std::string_view type;
   std::string_view bytes;
   bool is_present = true;  ///< False: a sign of life for one that was sent before.
+  /// How long it lives without a sign of life; nothing: until it changes.
+  std::optional<uint64_t> ttl_ms = std::nullopt;
+  bool has_bad_ttl = false;  ///< It has a time to live that is none.
 };
 
 /// DiscoveryResponse or DeltaDiscoveryResponse. The views are parts of the message.

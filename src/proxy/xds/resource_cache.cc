@@ -11,6 +11,7 @@
 #include "proxy/common/proto_writer.h"
 #include "proxy/common/read_file.h"
 #include "proxy/xds/discovery.h"
+#include "proxy/xds/proto_duration.h"
 #include "proxy/xds/write_file.h"
 
 namespace sluice::xds {
@@ -20,7 +21,7 @@ constexpr size_t kSizeBytes = 4;
 // For the tags and sizes around the texts of a resource.
 constexpr size_t kFrameBytes = 128;
 
-// Resource { version = 1, resource = 2, name = 3 }, Any { type_url = 1, value = 2 }
+// Resource { version = 1, resource = 2, name = 3, ttl = 6 }, Any { type_url = 1, value = 2 }
 void write_resource(ProtoWriter& out, const KindInfo& info, const Resource& resource) {
   const size_t wrapper = out.begin(2);
   out.utf8(1, resource.version);
@@ -29,6 +30,7 @@ void write_resource(ProtoWriter& out, const KindInfo& info, const Resource& reso
   out.text(2, resource.bytes);
   out.end(any);
   out.utf8(3, resource.name);
+  if (resource.ttl_ms) write_duration_ms(out, 6, *resource.ttl_ms);
   out.end(wrapper);
 }
 

@@ -40,6 +40,7 @@ absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResou
     return absl::InvalidArgumentError(absl::StrCat(info.label, sent.name.empty() ? "" : " ", sent.name, ": ", why));
   };
   if (kind_of_type(sent.type) != kind) return refuse(absl::StrCat("expected ", info.type, ", got ", sent.type));
+  if (sent.has_bad_ttl) return refuse("its time to live (ttl) is no duration");
   auto resource = std::make_shared<Resource>();
   if (const absl::Status read = envoy::read_message(info.type, sent.bytes, values_left, resource->tree); !read.ok()) {
     return refuse(read.message());
@@ -49,6 +50,7 @@ absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResou
   if (resource->name.empty()) return refuse(absl::StrCat(info.name_field, " is missing"));
   resource->version = std::string(sent.version.empty() ? version : sent.version);
   resource->bytes = std::string(sent.bytes);
+  resource->ttl_ms = sent.ttl_ms;
   return resource;
 }
 

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,6 +24,8 @@ struct Resource {
   std::string version;
   std::string bytes;  ///< The message.
   config::Node tree;  ///< The same, as the mapping reads it.
+  /// How long it lives without a sign of life; nothing: until it changes.
+  std::optional<uint64_t> ttl_ms = std::nullopt;
 };
 using ResourcePointer = std::shared_ptr<const Resource>;
 

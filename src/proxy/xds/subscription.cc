@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,15 +19,29 @@ static_assert(XdsCounters::kKinds == kResourceKindCount);
 
 // A longer reason would not fit into what control planes log.
 constexpr size_t kMaxErrorBytes = 4096;
+// Until it is tried again to remove a resource whose time to live is over.
+constexpr uint64_t kExpiryRetryMs = 10'000;
+
+// Whether a response has nothing but signs of life. It then says nothing of other resources.
+bool is_sign_of_life(const Response& response) {
+  return !response.resources.empty() && response.removed.empty() &&
+         std::none_of(response.resources.begin(), response.resources.end(),
+                      [](const SentResource& each) { return each.is_present; });
+}
 
 }  // namespace
 
-Subscription::Subscription(NodeIdentity node, bool is_delta, ResourceStore start, Apply apply, XdsCounters& counters)
+Subscription::Subscription(NodeIdentity node, bool is_delta, ResourceStore start, uint64_t now_ms, Apply apply,
+                           XdsCounters& counters)
     : node_(write_node(node)),
       is_delta_(is_delta),
       store_(std::move(start)),
       apply_(std::move(apply)),
-      counters_(counters) {}
+      counters_(counters) {
+  for (const KindInfo& info : kKinds) {
+    for (const auto& [name, each] : store_.of(info.kind)) lifetimes_.renew(info.kind, name, each->ttl_ms, now_ms);
+  }
+}
 
 void Subscription::begin(Send send) {
   send_ = std::move(send);
@@ -40,7 +56,7 @@ void Subscription::begin(Send send) {
 
 std::string_view Subscription::node_once() { return std::exchange(introduced_, true) ? std::string_view() : node_; }
 
-absl::Status Subscription::on_message(std::string_view message) {
+absl::Status Subscription::on_message(std::string_view message, uint64_t now_ms) {
   const std::optional<Response> response = read_response(message, is_delta_);
   if (!response) return absl::InvalidArgumentError("it sent a message that is no discovery response");
   const std::optional<ResourceKind> kind = kind_of_type(response->type);
@@ -49,45 +65,100 @@ absl::Status Subscription::on_message(std::string_view message) {
         absl::StrCat("it sent resources of the type ", config::in_quotes(response->type), ", which nobody requested"));
   }
   of(*kind).nonce = std::string(response->nonce);
-  const absl::Status taken = take(*kind, *response);
+  const absl::Status taken = take(*kind, *response, now_ms);
   respond(*kind, *response, taken);
   if (taken.ok()) request_names();
   return absl::OkStatus();
 }
 
-absl::Status Subscription::take(ResourceKind kind, const Response& response) {
+absl::Status Subscription::take(ResourceKind kind, const Response& response, uint64_t now_ms) {
   ResourceStore candidate = store_;
-  if (absl::Status changed = change(kind, response, candidate); !changed.ok()) return changed;
+  std::vector<Renewal> renewals;
+  if (absl::Status changed = change(kind, response, candidate, renewals); !changed.ok()) return changed;
   drop_unwanted(candidate);
-  if (absl::Status applied = apply_(candidate); !applied.ok()) return applied;
+  // Signs of life are frequent, and mapping all resources anew is slow.
+  const bool is_same = is_sign_of_life(response) && candidate.of(kind) == store_.of(kind);
+  if (absl::Status applied = is_same ? absl::OkStatus() : apply_(candidate); !applied.ok()) return applied;
   store_ = std::move(candidate);
   of(kind).version = std::string(response.version);
+  for (const Renewal& each : renewals) lifetimes_.renew(kind, each.name, each.ttl_ms, now_ms);
+  lifetimes_.keep_only(store_);
   return absl::OkStatus();
 }
 
-absl::Status Subscription::change(ResourceKind kind, const Response& response, ResourceStore& candidate) const {
+absl::Status Subscription::change(ResourceKind kind, const Response& response, ResourceStore& candidate,
+                                  std::vector<Renewal>& renewals) const {
   ResourceStore::Resources& resources = candidate.of(kind);
   const ResourceStore::Resources before = resources;
   // A response with all listeners or clusters leaves out those that are gone.
-  if (!is_delta_ && !info_of(kind).by_name) resources.clear();
+  if (!is_delta_ && !info_of(kind).by_name && !is_sign_of_life(response)) resources.clear();
   size_t values_left = kMaxResponseValues;
   for (const SentResource& sent : response.resources) {
     if (!sent.is_present) {
       const auto kept = before.find(sent.name);
-      if (kept != before.end()) resources[kept->first] = kept->second;
+      if (kept == before.end()) continue;
+      if (absl::Status done = renew(kind, response, sent, kept->second, candidate, renewals); !done.ok()) return done;
       continue;
     }
     absl::StatusOr<ResourcePointer> read = read_resource(kind, sent, response.version, values_left);
     if (!read.ok()) return read.status();
     const auto same = before.find((*read)->name);
-    const bool unchanged =
-        same != before.end() && same->second->bytes == (*read)->bytes && same->second->version == (*read)->version;
+    const bool unchanged = same != before.end() && same->second->bytes == (*read)->bytes &&
+                           same->second->version == (*read)->version && same->second->ttl_ms == (*read)->ttl_ms;
+    renewals.push_back({.name = (*read)->name, .ttl_ms = (*read)->ttl_ms});
     resources[(*read)->name] = unchanged ? same->second : *read;
   }
   for (const std::string_view name : response.removed) {
     if (const auto gone = resources.find(name); gone != resources.end()) resources.erase(gone);
   }
   return absl::OkStatus();
+}
+
+// A sign of life counts only for the version that is there.
+absl::Status Subscription::renew(ResourceKind kind, const Response& response, const SentResource& sent,
+                                 const ResourcePointer& before, ResourceStore& candidate,
+                                 std::vector<Renewal>& renewals) const {
+  if (sent.has_bad_ttl) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(info_of(kind).label, " ", before->name, ": its time to live (ttl) is no duration"));
+  }
+  ResourcePointer& kept = candidate.of(kind)[before->name];
+  kept = before;
+  const std::string_view version = sent.version.empty() && !is_delta_ ? response.version : sent.version;
+  if (version != (is_delta_ ? before->version : of(kind).version)) return absl::OkStatus();
+  renewals.push_back({.name = before->name, .ttl_ms = sent.ttl_ms});
+  if (before->ttl_ms == sent.ttl_ms) return absl::OkStatus();
+  auto changed = std::make_shared<Resource>(*before);
+  changed->ttl_ms = sent.ttl_ms;
+  kept = std::move(changed);
+  return absl::OkStatus();
+}
+
+// As in Envoy, the control plane is not told.
+void Subscription::expire(uint64_t now_ms) {
+  const std::vector<Lifetimes::Key> expired = lifetimes_.take_expired(now_ms);
+  if (expired.empty()) return;
+  ResourceStore candidate = store_;
+  for (const auto& [kind, name] : expired) candidate.of(kind).erase(name);
+  drop_unwanted(candidate);
+  if (const absl::Status applied = apply_(candidate); !applied.ok()) {
+    for (const auto& [kind, name] : expired) lifetimes_.renew(kind, name, kExpiryRetryMs, now_ms);
+    return log_lines(LogLevel::kError,
+                     absl::StrCat("xds: resources whose time to live is over cannot be removed: ", applied.message(),
+                                  "; they stay for another ", kExpiryRetryMs / 1000, " s"));
+  }
+  store_ = std::move(candidate);
+  lifetimes_.keep_only(store_);
+  for (const auto& [kind, name] : expired) {
+    counters_.expired.add();
+    static LogLimit limit;
+    if (!log_admits(limit, now_ms)) continue;
+    log_line(LogLevel::kWarning, absl::StrCat("xds: ", info_of(kind).label, " ", name,
+                                              ": removed: its time to live is over, and the control plane has not "
+                                              "renewed it",
+                                              left_out_text(limit)));
+  }
+  request_names();
 }
 
 // Nobody updates what is not requested any more.
@@ -120,6 +191,7 @@ void Subscription::respond(ResourceKind kind, const Response& response, const ab
 
 // Requests what the accepted clusters and listeners refer to.
 void Subscription::request_names() {
+  if (!send_) return;
   for (const KindInfo& info : kKinds) {
     if (!info.by_name) continue;
     Kind& kind = of(info.kind);

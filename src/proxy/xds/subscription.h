@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "proxy/metrics/xds_counters.h"
 #include "proxy/xds/discovery.h"
+#include "proxy/xds/lifetimes.h"
 #include "proxy/xds/resource_kind.h"
 #include "proxy/xds/resource_store.h"
 
@@ -26,13 +28,21 @@ class Subscription {
   /// Sends a message on the stream.
   using Send = std::function<void(std::string message)>;
 
-  Subscription(NodeIdentity node, bool is_delta, ResourceStore start, Apply apply, XdsCounters& counters);
+  /// The times to live of what `start` has begin at `now_ms`.
+  Subscription(NodeIdentity node, bool is_delta, ResourceStore start, uint64_t now_ms, Apply apply,
+               XdsCounters& counters);
 
   bool is_delta() const { return is_delta_; }
   /// A stream is open: requests everything.
   void begin(Send send);
   /// A message has arrived. Returns an error if the stream must end.
-  absl::Status on_message(std::string_view message);
+  absl::Status on_message(std::string_view message, uint64_t now_ms);
+  /// The stream is lost: nothing is sent any more.
+  void end() { send_ = nullptr; }
+  /// When expire() is to be called; nothing if no resource has a time to live.
+  std::optional<uint64_t> due_ms() const { return lifetimes_.due_ms(); }
+  /// Removes the resources whose time to live is over.
+  void expire(uint64_t now_ms);
   /// The resources that are in effect.
   const ResourceStore& store() const { return store_; }
 
@@ -45,8 +55,17 @@ class Subscription {
   };
 
   Kind& of(ResourceKind kind) { return kinds_[static_cast<size_t>(kind)]; }
-  absl::Status take(ResourceKind kind, const Response& response);
-  absl::Status change(ResourceKind kind, const Response& response, ResourceStore& candidate) const;
+  const Kind& of(ResourceKind kind) const { return kinds_[static_cast<size_t>(kind)]; }
+  // A resource of a response, or a sign of life, with the time that it lives from then on.
+  struct Renewal {
+    std::string name;
+    std::optional<uint64_t> ttl_ms;
+  };
+  absl::Status take(ResourceKind kind, const Response& response, uint64_t now_ms);
+  absl::Status change(ResourceKind kind, const Response& response, ResourceStore& candidate,
+                      std::vector<Renewal>& renewals) const;
+  absl::Status renew(ResourceKind kind, const Response& response, const SentResource& sent,
+                     const ResourcePointer& before, ResourceStore& candidate, std::vector<Renewal>& renewals) const;
   void drop_unwanted(ResourceStore& candidate) const;
   void respond(ResourceKind kind, const Response& response, const absl::Status& taken);
   void request_names();
@@ -62,6 +81,7 @@ class Subscription {
   Send send_;
   bool introduced_ = false;  // The node was sent on this stream.
   std::array<Kind, kResourceKindCount> kinds_;
+  Lifetimes lifetimes_;
 };
 
 }  // namespace sluice::xds

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "net/thread_priority.h"
 #include "proxy/log/run_log.h"
-#include "proxy/tls/tls_files.h"
 #include "proxy/xds/resource_cache.h"
 
 namespace sluice::xds {
@@ -20,14 +18,13 @@ namespace {
 
 constexpr size_t kBudgetBytes = size_t{128} << 20;
 constexpr uint16_t kRingEntries = 4;
-// Between two connections: Envoy's defaults (JitteredExponentialBackOffStrategy of its gRPC streams).
-constexpr uint64_t kFirstRetryMs = 500, kLastRetryMs = 30'000;
+
+int64_t unix_ms_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
 
 std::string cache_file(const std::string& folder) { return absl::StrCat(folder, "/resources"); }
-
-std::string describe_service(const UpstreamState& service, uint32_t endpoint) {
-  return absl::StrCat("xds: control plane ", service.describe(endpoint));
-}
 
 }  // namespace
 
@@ -49,10 +46,10 @@ absl::StatusOr<std::unique_ptr<XdsClient>> XdsClient::start(Options options) {
 XdsClient::XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap)
     : options_(std::move(options)),
       bootstrap_(std::move(bootstrap)),
+      dump_(*bootstrap_, unix_ms_now()),
       maker_(*bootstrap_, {.accepts_unsupported = options_.accepts_unsupported,
                            .secret_folder = options_.cache_folder,
-                           .check = options_.check}),
-      random_(static_cast<uint64_t>(getpid()) ^ monotonic_ms()) {}
+                           .check = options_.check}) {}
 
 XdsClient::~XdsClient() {
   feed_.close();
@@ -61,12 +58,7 @@ XdsClient::~XdsClient() {
     XdsClient* client;
   } stop;
   stop.client = this;
-  stop.run = [](Message& message, Worker& worker) {
-    XdsClient& self = *static_cast<Stop&>(message).client;
-    self.stopping_ = true;
-    if (self.connection_ != nullptr) return self.connection_->end("the process stops");
-    worker.stop();
-  };
+  stop.run = [](Message& message, Worker&) { static_cast<Stop&>(message).client->stop(); };
   {
     const std::lock_guard lock(worker_mutex_);
     if (worker_) worker_->post(stop);
@@ -93,7 +85,7 @@ void XdsClient::read_cache() {
     }
   }
   subscription_ = std::make_unique<Subscription>(
-      bootstrap_->node, bootstrap_->is_delta, *std::move(cached),
+      bootstrap_->node, bootstrap_->is_delta, *std::move(cached), monotonic_ms(),
       [this](const ResourceStore& candidate) {
         const absl::Status applied = apply(candidate);
         if (!applied.ok()) return applied;
@@ -111,13 +103,14 @@ absl::Status XdsClient::apply(const ResourceStore& candidate) {
   if (!config.ok()) return config.status();
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  dump_.publish(maker_.in_use(), candidate, std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  clusters_.reset();
+  dump_.publish(maker_.in_use(), candidate, maker_.upstream_names(), unix_ms_now());
   counters_.waiting.set(maker_.wait().size());
   counters_.wait_timeouts.set(maker_.wait().timeouts());
   // Nothing waits before the thread runs, as nothing is in use.
   if (wait_) wait_->cancel();
   if (const std::optional<uint64_t> due = maker_.wait().due_ms(); due && wait_) worker_->timers().arm(*wait_, *due);
+  if (stream_) begin_load_reports();
   return absl::OkStatus();
 }
 
@@ -127,6 +120,18 @@ void XdsClient::end_wait() {
     log_lines(LogLevel::kError, absl::StrCat("xds: an update that has waited for clusters cannot be used: ",
                                              applied.message(), "; what is in use stays"));
   }
+}
+
+void XdsClient::watch_lifetimes() {
+  expiry_->cancel();
+  const std::optional<uint64_t> due = subscription_->due_ms();
+  if (due) worker_->timers().arm(*expiry_, std::max(*due, worker_->now_ms() + 1));
+}
+
+void XdsClient::expire() {
+  if (stopping_) return;
+  subscription_->expire(monotonic_ms());
+  watch_lifetimes();
 }
 
 // ---- The thread ----
@@ -148,89 +153,80 @@ void XdsClient::main() {
     worker_ = std::move(*worker);
   }
   handshakers_ = std::make_unique<HandshakerServices>(*worker_);
-  begin_service();
-  connect();
+  begin();
   worker_->run();
-  resolver_.reset();
-  retry_.reset();
   wait_.reset();
-  view_.reset();
-  services_.reset();
+  expiry_.reset();
+  reporter_.reset();
+  stream_.reset();
   handshakers_.reset();
   // Destroyed here and not after the join, because only the thread that opened a ring may use it.
   const std::lock_guard lock(worker_mutex_);
   worker_.reset();
 }
 
-void XdsClient::begin_service() {
-  const config::Snapshot<config::Config>& config = bootstrap_->of_service;
-  service_ = std::make_shared<UpstreamState>(config.part(config->upstreams.front()));
-  services_ = std::make_unique<AdsServices>(*worker_, *handshakers_, *service_);
-  view_ = std::make_unique<EndpointView>(service_->slots());
-  retry_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->connect(); }, this);
+void XdsClient::begin() {
+  stream_ = std::make_unique<ServiceStream>(
+      *worker_, *handshakers_,
+      ServiceStream::Options{.service = bootstrap_->of_service,
+                             .path = bootstrap_->is_delta ? kDeltaPath : kStatePath,
+                             .label = "control plane",
+                             .consequence = "; what it has sent stays in effect, and it is connected to again"},
+      counters_.stream, static_cast<ServiceStream::User&>(*this));
   wait_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->end_wait(); }, this);
-  if (!Resolver::has_names(*config)) return;
-  resolver_ = std::make_unique<Resolver>(Resolver::Upstreams{service_}, [] {});
-  if (const absl::Status started = resolver_->start(); !started.ok()) {
-    return log_line(LogLevel::kError, absl::StrCat("xds: ", started.message()));
-  }
-  resolver_->wait_for_first();
+  expiry_ = std::make_unique<Timer>([](void* self) { static_cast<XdsClient*>(self)->expire(); }, this);
+  watch_lifetimes();
+  stream_->connect();
+  begin_load_reports();
 }
 
-void XdsClient::connect() {
-  if (stopping_) return;
-  view_->refresh();
-  const auto fail = [this](std::string why) {
-    counters_.failures.add();
-    if (std::exchange(last_failure_, why) != why) log_line(LogLevel::kWarning, absl::StrCat("xds: ", why));
-    connect_later();
-  };
-  if (view_->present().empty()) return fail("the name of the control plane has no address");
-  std::vector<FileWarning> warnings;
-  // Read again each time, as certificates are renewed.
-  absl::StatusOr<bssl::UniquePtr<SSL_CTX>> tls = read_tls_files_of(service_->config(), warnings);
-  if (!tls.ok()) return fail(std::string(tls.status().message()));
-  service_->tls.replace(*std::move(tls));
-  endpoint_ = view_->present()[attempts_ % view_->present().size()];
-  view_->hold(endpoint_);
-  connection_ = new AdsConnection(*services_, *this, endpoint_, bootstrap_->is_delta ? kDeltaPath : kStatePath);
-  connection_->begin();
+// The service that the bootstrap file names gets the load of all clusters. Without one, the control plane gets that of
+// the clusters that say so.
+void XdsClient::begin_load_reports() {
+  if (reporter_ || stopping_) return;
+  const bool for_all = bootstrap_->of_loads.has_value();
+  const auto wants = [](const auto& each) { return each.second.wants_reports; };
+  if (!for_all && !std::any_of(clusters().begin(), clusters().end(), wants)) return;
+  reporter_ = std::make_unique<LoadReporter>(
+      *worker_, *handshakers_,
+      LoadReporter::Options{.service = for_all ? *bootstrap_->of_loads : bootstrap_->of_service,
+                            .node = write_node(bootstrap_->node, {kSendsAllClusters}),
+                            .only_wanted = !for_all,
+                            .table = [this]() -> const ClusterTable& { return clusters(); },
+                            .on_ended = [this] { stop_worker(); }},
+      loads_, counters_);
+  reporter_->start();
 }
 
-// With full jitter, so that a fleet does not come back at once.
-void XdsClient::connect_later() {
-  const uint64_t most = std::min(kLastRetryMs, kFirstRetryMs << std::min<size_t>(attempts_, 6));
-  ++attempts_;
-  worker_->timers().arm(*retry_, worker_->now_ms() + 1 + random_.below(most));
+const ClusterTable& XdsClient::clusters() {
+  if (!clusters_) clusters_ = cluster_table(*bootstrap_, maker_.in_use(), maker_.upstream_names());
+  return *clusters_;
 }
 
-void XdsClient::on_open(AdsConnection& connection) {
-  counters_.connects.add();
-  counters_.connected.set(1);
-  log_line(LogLevel::kInfo, absl::StrCat(describe_service(*service_, endpoint_), ": connected"));
-  last_failure_.clear();
-  subscription_->begin([&connection](std::string message) { connection.send(message); });
+void XdsClient::stop() {
+  stopping_ = true;
+  if (reporter_) reporter_->stop();
+  if (stream_) stream_->stop();
+  stop_worker();
+}
+
+void XdsClient::stop_worker() {
+  if ((!stream_ || stream_->ended()) && (!reporter_ || reporter_->ended())) worker_->stop();
+}
+
+void XdsClient::on_open() {
+  subscription_->begin([this](std::string message) { stream_->send(message); });
 }
 
 absl::Status XdsClient::on_message(std::string_view message) {
-  const absl::Status taken = subscription_->on_message(message);
-  if (taken.ok()) attempts_ = 0;
+  const absl::Status taken = subscription_->on_message(message, monotonic_ms());
+  watch_lifetimes();
   return taken;
 }
 
-void XdsClient::on_lost(AdsConnection&, std::string_view why) {
-  connection_ = nullptr;
-  const std::string service = describe_service(*service_, endpoint_);
-  view_->let_go(endpoint_);
-  counters_.connected.set(0);
-  if (stopping_) return worker_->stop();
-  counters_.failures.add();
-  if (last_failure_ != why) {
-    last_failure_ = std::string(why);
-    log_line(LogLevel::kWarning,
-             absl::StrCat(service, ": ", why, "; what it has sent stays in effect, and it is connected to again"));
-  }
-  connect_later();
+void XdsClient::on_lost() {
+  subscription_->end();
+  if (stopping_) stop_worker();
 }
 
 }  // namespace sluice::xds

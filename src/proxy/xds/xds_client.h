@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -11,20 +12,21 @@
 #include "net/timer_wheel.h"
 #include "net/worker.h"
 #include "proxy/alts/handshaker_services.h"
-#include "proxy/common/random.h"
-#include "proxy/resolve/resolver.h"
-#include "proxy/xds/ads_connection.h"
 #include "proxy/xds/bootstrap.h"
+#include "proxy/xds/cluster_facts.h"
 #include "proxy/xds/config_dump.h"
 #include "proxy/xds/config_feed.h"
 #include "proxy/xds/config_maker.h"
+#include "proxy/xds/load_reporter.h"
+#include "proxy/xds/load_source.h"
+#include "proxy/xds/service_stream.h"
 #include "proxy/xds/subscription.h"
 
 namespace sluice::xds {
 
 /// The client, on a thread with a worker of its own. While there is no stream, what was accepted last stays in effect,
 /// and the client connects again, soon at first and then less often.
-class XdsClient final : private AdsConnection::Owner {
+class XdsClient final : private ServiceStream::User {
  public:
   struct Options {
     std::string bootstrap;     ///< The file.
@@ -39,43 +41,44 @@ class XdsClient final : private AdsConnection::Owner {
   ConfigFeed& feed() { return feed_; }
   const XdsCounters& counters() const { return counters_; }
   const ConfigDump& dump() const { return dump_; }
+  /// What load reports are made of. The control thread publishes it.
+  LoadSource& loads() { return loads_; }
 
  private:
   XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap);
   void read_cache();
   void main();
-  void begin_service();
-  void connect();
-  void connect_later();
+  void begin();
+  void begin_load_reports();
+  void stop();
+  void stop_worker();
   absl::Status apply(const ResourceStore& candidate);
   void end_wait();
-  // AdsConnection::Owner
-  void on_open(AdsConnection& connection) override;
+  void watch_lifetimes();
+  void expire();
+  const ClusterTable& clusters();
+  // ServiceStream::User
+  void on_open() override;
   absl::Status on_message(std::string_view message) override;
-  void on_lost(AdsConnection& connection, std::string_view why) override;
+  void on_lost() override;
 
   const Options options_;
-  const std::unique_ptr<Bootstrap> bootstrap_;
+  const std::unique_ptr<const Bootstrap> bootstrap_;
   XdsCounters counters_;
   ConfigFeed feed_;
   ConfigDump dump_;
   ConfigMaker maker_;
   std::unique_ptr<Subscription> subscription_;
-  std::shared_ptr<UpstreamState> service_;
-  std::unique_ptr<Resolver> resolver_;
-  std::mutex worker_mutex_;  // Guards worker_: stop() must not race with its destruction.
+  LoadSource loads_;
+  std::optional<ClusterTable> clusters_;  // Of the configuration in use; nothing: to be made anew.
+  std::mutex worker_mutex_;               // Guards worker_: stop() must not race with its destruction.
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<HandshakerServices> handshakers_;
-  std::unique_ptr<AdsServices> services_;
-  std::unique_ptr<EndpointView> view_;
-  std::unique_ptr<Timer> retry_;
-  std::unique_ptr<Timer> wait_;  // For the end of the time that updates wait for clusters.
-  AdsConnection* connection_ = nullptr;
-  uint32_t endpoint_ = 0;  // Of the connection; held in view_.
-  size_t attempts_ = 0;    // Since the last message.
-  Random random_;
+  std::unique_ptr<ServiceStream> stream_;
+  std::unique_ptr<LoadReporter> reporter_;  // Null while nobody wants load reports.
+  std::unique_ptr<Timer> wait_;             // For the end of the time that updates wait for clusters.
+  std::unique_ptr<Timer> expiry_;           // For the end of the time that a resource lives.
   bool stopping_ = false;
-  std::string last_failure_;  // Logged once.
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 // A control plane on Envoy's go-control-plane: its snapshot cache and its server, by state of the world and incremental. It serves
 // the resources of a file, {"version": "1", "resources": [proto3 JSON with @type]}, to the node `node-1`, and reads the file again
-// when it changes. It prints its address, then a line of JSON for each ACK and NACK.
+// when it changes. It prints its address, then a line of JSON for each ACK and NACK. It takes load reports of all clusters, too, and
+// prints a line for each cluster of each report.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	loads "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 	"github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	"github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -23,6 +25,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -65,6 +68,39 @@ func (a *answers) received(stream int64, kind, nonce string, failure *status.Sta
 		log.Fatal(err)
 	}
 	fmt.Println(string(text))
+}
+
+type loadService struct {
+	loads.UnimplementedLoadReportingServiceServer
+}
+
+func (loadService) StreamLoadStats(stream loads.LoadReportingService_StreamLoadStatsServer) error {
+	for first := true; ; first = false {
+		request, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if first {
+			wish := &loads.LoadStatsResponse{SendAllClusters: true, LoadReportingInterval: durationpb.New(200 * time.Millisecond)}
+			if err := stream.Send(wish); err != nil {
+				return err
+			}
+		}
+		for _, cluster := range request.GetClusterStats() {
+			var succeeded, failed, issued uint64
+			for _, locality := range cluster.GetUpstreamLocalityStats() {
+				succeeded += locality.GetTotalSuccessfulRequests()
+				failed += locality.GetTotalErrorRequests()
+				issued += locality.GetTotalIssuedRequests()
+			}
+			text, err := json.Marshal(map[string]any{
+				"cluster": cluster.GetClusterName(), "succeeded": succeeded, "failed": failed, "issued": issued})
+			if err != nil {
+				return err
+			}
+			fmt.Println(string(text))
+		}
+	}
 }
 
 func snapshot(path string) (*cache.Snapshot, error) {
@@ -122,6 +158,7 @@ func main() {
 	}
 	services := grpc.NewServer()
 	discovery.RegisterAggregatedDiscoveryServiceServer(services, server.NewServer(context.Background(), snapshots, callbacks))
+	loads.RegisterLoadReportingServiceServer(services, loadService{})
 	go func() {
 		var read os.FileInfo
 		for ; ; time.Sleep(20 * time.Millisecond) {

@@ -109,6 +109,63 @@ TEST(Filters, Authorizer) {
   expect_refuses_all(map_filter("ext_authz.v3.ExtAuthz", "http_service: { server_uri: { uri: a } }"));
 }
 
+// Defect: a listener whose authorizer's cluster came later was refused.
+TEST(Filters, AuthorizerThatMayFollow) {
+  const std::string away = "grpc_service: { envoy_grpc: { cluster_name: away } }";
+  const auto map = [](const std::string& filters, const std::string& routes = std::string(kRoutes)) {
+    return map_yaml(with_routes(routes, "", filters), /*may_follow=*/true);
+  };
+  const Mapped closed = map(filter("ext_authz.v3.ExtAuthz", away));
+  EXPECT_EQ(closed.refused, 0U) << closed.findings.front();
+  EXPECT_TRUE(closed.says("\"away\" with endpoints yet: requests get 503"));
+  EXPECT_FALSE(closed.has("forward:")) << closed.text;
+  EXPECT_TRUE(closed.has("the authorizer is not there"));
+  EXPECT_EQ(closed.error, "");
+  const Mapped open = map(filter("ext_authz.v3.ExtAuthz", away + ", failure_mode_allow: true"));
+  EXPECT_EQ(open.refused, 0U);
+  EXPECT_TRUE(open.has("forward: app"));
+  EXPECT_FALSE(open.has("ext_authz"));
+  const Mapped both = map(filter("ext_authz.v3.ExtAuthz", away) +
+                          filter("ext_authz.v3.ExtAuthz", "grpc_service: { envoy_grpc: { cluster_name: grpc } }"));
+  EXPECT_FALSE(both.has("forward:")) << "each of them has to let a request pass\n" << both.text;
+  expect_refuses_all(map(filter("ext_authz.v3.ExtAuthz", away) +
+                         filter("ext_authz.v3.ExtAuthz", "http_service: { server_uri: { uri: a } }")));
+  const Mapped some =
+      map(filter("ext_authz.v3.ExtAuthz", away),
+          R"([ { match: { prefix: /open }, route: { cluster: other, prefix_rewrite: / }, typed_per_filter_config: { f: {
+      "@type": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute, disabled: true } } },
+      { match: { prefix: /a }, route: { cluster: app, prefix_rewrite: /b } },
+      { match: { prefix: / }, redirect: { host_redirect: a.test } } ])");
+  EXPECT_TRUE(some.has("forward: other")) << some.text;
+  EXPECT_FALSE(some.has("forward: app")) << some.text;
+  EXPECT_FALSE(some.has("redirect:")) << some.text;
+  EXPECT_EQ(some.error, "");
+  expect_refuses_all(map_filter("ext_authz.v3.ExtAuthz", away));  // In files nothing follows.
+}
+
+TEST(Filters, RateLimitServiceThatMayFollow) {
+  const auto map = [](const std::string& members) {
+    return map_yaml(with_routes("[ { match: { prefix: /counted }, route: { cluster: app, rate_limits: [ { actions: [ { "
+                                "remote_address: {} } ] } ] } }, { match: { prefix: / }, route: { cluster: other } } ]",
+                                "",
+                                filter("ratelimit.v3.RateLimit",
+                                       "domain: edge, rate_limit_service: { grpc_service: { "
+                                       "envoy_grpc: { cluster_name: away } } }" +
+                                           members)),
+                    /*may_follow=*/true);
+  };
+  const Mapped open = map("");
+  EXPECT_EQ(open.refused, 0U) << open.findings.front();
+  EXPECT_TRUE(open.has("forward: app"));
+  EXPECT_EQ(open.error, "");
+  const Mapped closed = map(", failure_mode_deny: true");
+  EXPECT_EQ(closed.refused, 0U) << closed.findings.front();
+  EXPECT_FALSE(closed.has("forward: app")) << closed.text;
+  EXPECT_TRUE(closed.has("the rate limit service is not there"));
+  EXPECT_TRUE(closed.has("forward: other")) << "it is not counted";
+  EXPECT_EQ(closed.error, "");
+}
+
 TEST(Filters, RateLimits) {
   const std::string service = filter("ratelimit.v3.RateLimit",
                                      "domain: edge, failure_mode_deny: true, rate_limit_service: { grpc_service: { "

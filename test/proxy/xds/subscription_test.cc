@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "proxy/common/proto_reader.h"
 #include "proxy/common/proto_writer.h"
+#include "proxy/xds/proto_duration.h"
 #include "proxy/xds/resource_cache.h"
 
 namespace sluice::xds {
@@ -92,7 +94,7 @@ class SubscriptionTest : public testing::Test {
   void start(bool is_delta, ResourceStore store = {}) {
     subscription_.emplace(
         NodeIdentity{.id = "n", .cluster = "c", .region = {}, .zone = {}, .sub_zone = {}, .metadata = {}}, is_delta,
-        std::move(store),
+        std::move(store), now_ms_,
         [this](const ResourceStore& candidate) {
           applied_.push_back(candidate);
           return verdict_;
@@ -108,6 +110,7 @@ class SubscriptionTest : public testing::Test {
       EXPECT_TRUE(in.ok());
     });
   }
+  absl::Status on_message(const std::string& text) { return subscription_->on_message(text, now_ms_); }
   std::vector<Seen> take_sent() { return std::exchange(sent_, {}); }
 
   absl::Status verdict_;
@@ -115,6 +118,7 @@ class SubscriptionTest : public testing::Test {
   std::vector<ResourceStore> applied_;
   std::vector<Seen> sent_;
   std::optional<Subscription> subscription_;
+  uint64_t now_ms_ = 1000;
 };
 
 TEST_F(SubscriptionTest, RequestsAllClustersAndListenersFirst) {
@@ -130,10 +134,9 @@ TEST_F(SubscriptionTest, RequestsAllClustersAndListenersFirst) {
 TEST_F(SubscriptionTest, AcceptsAndRequestsWhatIsReferredTo) {
   start(false);
   take_sent();
-  EXPECT_TRUE(subscription_
-                  ->on_message(state_response(ResourceKind::kCluster, "1", "n1",
-                                              {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}))
-                  .ok());
+  EXPECT_TRUE(
+      on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}))
+          .ok());
   const std::vector<Seen> sent = take_sent();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].one(1), "1");
@@ -146,12 +149,10 @@ TEST_F(SubscriptionTest, AcceptsAndRequestsWhatIsReferredTo) {
 
 TEST_F(SubscriptionTest, RejectsWithTheLastVersionAndAReason) {
   start(false);
-  EXPECT_TRUE(
-      subscription_->on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}})).ok());
+  EXPECT_TRUE(on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}})).ok());
   take_sent();
   verdict_ = absl::InvalidArgumentError("cluster b: bad");
-  EXPECT_TRUE(
-      subscription_->on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"b", eds_cluster("b")}})).ok());
+  EXPECT_TRUE(on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"b", eds_cluster("b")}})).ok());
   const std::vector<Seen> sent = take_sent();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].one(1), "1");
@@ -163,20 +164,19 @@ TEST_F(SubscriptionTest, RejectsWithTheLastVersionAndAReason) {
 
 TEST_F(SubscriptionTest, AListOfAllRemovesWhatItLacksAndOneByNameDoesNot) {
   start(false);
-  (void)subscription_->on_message(
+  (void)on_message(
       state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}));
-  (void)subscription_->on_message(
-      state_response(ResourceKind::kEndpoints, "1", "n2", {{"a", endpoints("a")}, {"b", endpoints("b")}}));
-  (void)subscription_->on_message(state_response(ResourceKind::kEndpoints, "2", "n3", {{"a", endpoints("a")}}));
+  (void)on_message(state_response(ResourceKind::kEndpoints, "1", "n2", {{"a", endpoints("a")}, {"b", endpoints("b")}}));
+  (void)on_message(state_response(ResourceKind::kEndpoints, "2", "n3", {{"a", endpoints("a")}}));
   EXPECT_NE(subscription_->store().find(ResourceKind::kEndpoints, "b"), nullptr);
-  (void)subscription_->on_message(state_response(ResourceKind::kCluster, "2", "n4", {{"a", eds_cluster("a")}}));
+  (void)on_message(state_response(ResourceKind::kCluster, "2", "n4", {{"a", eds_cluster("a")}}));
   EXPECT_EQ(subscription_->store().find(ResourceKind::kCluster, "b"), nullptr);
   EXPECT_EQ(subscription_->store().find(ResourceKind::kEndpoints, "b"), nullptr) << "nobody refers to it any more";
 }
 
 TEST_F(SubscriptionTest, ANewStreamSaysWhatItHas) {
   start(false);
-  (void)subscription_->on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}}));
+  (void)on_message(state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}}));
   take_sent();
   begin();
   const std::vector<Seen> sent = take_sent();
@@ -190,13 +190,13 @@ TEST_F(SubscriptionTest, ANewStreamSaysWhatItHas) {
 TEST_F(SubscriptionTest, DeltaAddsRemovesAndUnsubscribes) {
   start(true);
   take_sent();
-  (void)subscription_->on_message(
+  (void)on_message(
       delta_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}));
   std::vector<Seen> sent = take_sent();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[0].one(6), "n1");
   EXPECT_EQ(sent[1].all(3), (std::vector<std::string>{"a", "b"}));
-  (void)subscription_->on_message(delta_response(ResourceKind::kCluster, "2", "n2", {}, {"b"}));
+  (void)on_message(delta_response(ResourceKind::kCluster, "2", "n2", {}, {"b"}));
   sent = take_sent();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[1].all(4), std::vector<std::string>{"b"});
@@ -208,9 +208,8 @@ TEST_F(SubscriptionTest, DeltaAddsRemovesAndUnsubscribes) {
 
 TEST_F(SubscriptionTest, WhatIsNoResponseEndsTheStream) {
   start(false);
-  EXPECT_FALSE(subscription_->on_message("\xff\xff").ok());
-  EXPECT_FALSE(
-      subscription_->on_message(message([](ProtoWriter& out) { out.text(4, "type.googleapis.com/x.Y"); })).ok());
+  EXPECT_FALSE(on_message("\xff\xff").ok());
+  EXPECT_FALSE(on_message(message([](ProtoWriter& out) { out.text(4, "type.googleapis.com/x.Y"); })).ok());
 }
 
 TEST_F(SubscriptionTest, AResourceOfAnotherTypeIsRejected) {
@@ -222,13 +221,13 @@ TEST_F(SubscriptionTest, AResourceOfAnotherTypeIsRejected) {
     out.end(any);
     out.text(4, url_of(ResourceKind::kCluster));
   });
-  EXPECT_TRUE(subscription_->on_message(response).ok());
+  EXPECT_TRUE(on_message(response).ok());
   EXPECT_NE(take_sent()[0].one(6).find("expected envoy.config.cluster.v3.Cluster"), std::string::npos);
 }
 
 TEST_F(SubscriptionTest, TheCacheHasWhatWasAccepted) {
   start(true);
-  (void)subscription_->on_message(delta_response(ResourceKind::kCluster, "7", "n1", {{"a", eds_cluster("a")}}));
+  (void)on_message(delta_response(ResourceKind::kCluster, "7", "n1", {{"a", eds_cluster("a")}}));
   const std::string path = testing::TempDir() + "/xds_cache/resources";
   ASSERT_TRUE(save_resources(path, subscription_->store()).ok());
   const absl::StatusOr<ResourceStore> loaded = load_resources(path);
@@ -242,6 +241,149 @@ TEST_F(SubscriptionTest, TheCacheHasWhatWasAccepted) {
   std::filesystem::remove_all(std::filesystem::path(path).parent_path());
   EXPECT_TRUE(load_resources(path)->empty());
 }
+
+// ---- Times to live ----
+
+// Resource { version = 1, resource = 2, name = 3, ttl = 6 }; one without `bytes` is a sign of life.
+void write_living(ProtoWriter& out, ResourceKind kind, std::string_view name, std::string_view version,
+                  std::string_view bytes, std::optional<uint64_t> ttl_ms) {
+  if (!version.empty()) out.text(1, version);
+  if (!bytes.empty()) {
+    const size_t any = out.begin(2);
+    out.text(1, url_of(kind));
+    out.text(2, bytes);
+    out.end(any);
+  }
+  out.text(3, name);
+  if (ttl_ms) write_duration_ms(out, 6, *ttl_ms);
+}
+
+std::string living(bool is_delta, std::string_view nonce, std::string_view name, std::string_view version,
+                   std::string_view bytes, std::optional<uint64_t> ttl_ms) {
+  return message([&](ProtoWriter& out) {
+    if (!is_delta) out.text(1, version);
+    const size_t wrapper = out.begin(2);
+    if (!is_delta) {
+      out.text(1, "type.googleapis.com/envoy.service.discovery.v3.Resource");
+      const size_t resource = out.begin(2);
+      write_living(out, ResourceKind::kCluster, name, "", bytes, ttl_ms);
+      out.end(resource);
+    } else {
+      write_living(out, ResourceKind::kCluster, name, version, bytes, ttl_ms);
+    }
+    out.end(wrapper);
+    out.text(4, url_of(ResourceKind::kCluster));
+    out.text(5, nonce);
+  });
+}
+
+class TimesToLive : public SubscriptionTest, public testing::WithParamInterface<bool> {
+ protected:
+  bool has(std::string_view name) const { return subscription_->store().find(ResourceKind::kCluster, name) != nullptr; }
+  absl::Status send(std::string_view nonce, std::string_view version, std::string_view bytes,
+                    std::optional<uint64_t> ttl_ms) {
+    return on_message(living(GetParam(), nonce, "a", version, bytes, ttl_ms));
+  }
+};
+
+TEST_P(TimesToLive, WhatIsNotRenewedIsRemoved) {
+  start(GetParam());
+  EXPECT_EQ(subscription_->due_ms(), std::nullopt);
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  EXPECT_EQ(subscription_->due_ms(), 3000U);
+  take_sent();
+  subscription_->expire(2999);
+  EXPECT_TRUE(has("a"));
+  subscription_->expire(3000);
+  EXPECT_FALSE(has("a"));
+  EXPECT_FALSE(applied_.back().find(ResourceKind::kCluster, "a"));
+  EXPECT_EQ(counters_.expired.value(), 1U);
+  EXPECT_EQ(subscription_->due_ms(), std::nullopt);
+  const std::vector<Seen> sent = take_sent();
+  ASSERT_EQ(sent.size(), 1U) << "its endpoints are not wanted any more";
+  EXPECT_EQ(sent[0].one(GetParam() ? 2 : 4), url_of(ResourceKind::kEndpoints));
+}
+
+TEST_P(TimesToLive, ASignOfLifeRenewsAndChangesNothing) {
+  start(GetParam());
+  ASSERT_TRUE(on_message(GetParam() ? delta_response(ResourceKind::kCluster, "1", "n0", {{"b", eds_cluster("b")}})
+                                    : state_response(ResourceKind::kCluster, "1", "n0", {{"b", eds_cluster("b")}}))
+                  .ok());
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  const bool both = GetParam();  // The state of the world has just left out the other one.
+  const size_t applied = applied_.size();
+  now_ms_ = 2500;
+  take_sent();
+  ASSERT_TRUE(send("n2", "1", "", 2000).ok());
+  EXPECT_EQ(take_sent().size(), 1U) << "it is accepted";
+  EXPECT_EQ(applied_.size(), applied);
+  EXPECT_EQ(subscription_->due_ms(), 4500U);
+  EXPECT_TRUE(has("a"));
+  EXPECT_EQ(has("b"), both);
+  ASSERT_TRUE(send("n3", "other", "", 9000).ok());
+  EXPECT_EQ(subscription_->due_ms(), 4500U) << "it is of another version";
+  subscription_->expire(4500);
+  EXPECT_FALSE(has("a"));
+}
+
+TEST_P(TimesToLive, EndWithAResourceWithoutOne) {
+  start(GetParam());
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  ASSERT_TRUE(send("n2", "1", "", std::nullopt).ok());
+  EXPECT_EQ(subscription_->due_ms(), std::nullopt);
+  ASSERT_TRUE(send("n3", "2", eds_cluster("a"), 0).ok());
+  EXPECT_EQ(subscription_->due_ms(), now_ms_);
+  ASSERT_TRUE(send("n4", "3", eds_cluster("a"), std::nullopt).ok());
+  EXPECT_EQ(subscription_->due_ms(), std::nullopt);
+  subscription_->expire(UINT64_MAX);
+  EXPECT_TRUE(has("a"));
+}
+
+TEST_P(TimesToLive, EndAlsoWithoutAStream) {
+  start(GetParam());
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  take_sent();
+  subscription_->end();
+  subscription_->expire(3000);
+  EXPECT_FALSE(has("a"));
+  EXPECT_TRUE(take_sent().empty());
+}
+
+TEST_P(TimesToLive, AreTriedAgainIfTheRestCannotBeUsed) {
+  start(GetParam());
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  verdict_ = absl::UnavailableError("not now");
+  subscription_->expire(3000);
+  EXPECT_TRUE(has("a"));
+  verdict_ = absl::OkStatus();
+  subscription_->expire(subscription_->due_ms().value());
+  EXPECT_FALSE(has("a"));
+}
+
+TEST_P(TimesToLive, ThatAreNoneAreRejected) {
+  start(GetParam());
+  take_sent();
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 20'000'000'000'000'000).ok());
+  const std::vector<Seen> sent = take_sent();
+  EXPECT_NE(sent[0].one(GetParam() ? 7 : 6).find("its time to live (ttl) is no duration"), std::string::npos);
+  EXPECT_FALSE(has("a"));
+}
+
+TEST_P(TimesToLive, BeginAnewWithTheCache) {
+  start(GetParam());
+  ASSERT_TRUE(send("n1", "1", eds_cluster("a"), 2000).ok());
+  const std::string path = testing::TempDir() + "/xds_cache_ttl" + (GetParam() ? "1" : "0") + "/resources";
+  ASSERT_TRUE(save_resources(path, subscription_->store()).ok());
+  now_ms_ = 9000;
+  start(GetParam(), load_resources(path).value());
+  EXPECT_EQ(subscription_->due_ms(), 11000U);
+  std::filesystem::remove_all(std::filesystem::path(path).parent_path());
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, TimesToLive, testing::Values(false, true),
+                         [](const testing::TestParamInfo<bool>& is_delta) {
+                           return is_delta.param ? "Incremental" : "StateOfTheWorld";
+                         });
 
 }  // namespace
 }  // namespace sluice::xds

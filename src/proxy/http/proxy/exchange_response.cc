@@ -102,7 +102,7 @@ void Exchange::take_response(Head&& head, bool end) {
     client_->send_head(head, false);
     return session_->wake();
   }
-  to_->state().report_response(endpoint_, head.status, now_ms());
+  report_response(head.status, now_ms());
   if (has_place()) [[unlikely]]
     leave_place(status_of(head, end));
   to_->latencies().response.add(now_ms() - deadlines_.waiting_since_ms);

@@ -34,7 +34,10 @@ class HedgedRequest final : public UpstreamRequest {
   /// When it was sent; 0: it has no connection yet.
   uint64_t sent_ms() const { return sent_ms_; }
   /// Its final response has this status, and is not used.
-  void note_refused(uint16_t status) { leave_place(status); }
+  void note_refused(uint16_t status, uint64_t now_ms) {
+    report_response(status, now_ms);
+    leave_place(status);
+  }
   // UpstreamCaller
   config::Priority priority() const override { return config::Priority::kLow; }
 

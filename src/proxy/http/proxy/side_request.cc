@@ -46,7 +46,7 @@ void SideRequest::on_no_upstream(HttpEnd why) {
 
 void SideRequest::note_response(uint16_t status) {
   const uint64_t now_ms = worker_.worker().now_ms();
-  to_->state().report_response(endpoint_, status, now_ms);
+  report_response(status, now_ms);
   leave_place(status);
   to_->latencies().response.add(now_ms - sent_ms_);
   if (status < 500) to_->retry_budget().note_response(now_ms);

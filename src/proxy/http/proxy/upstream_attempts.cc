@@ -120,8 +120,7 @@ void UpstreamAttempts::end_hedge() {
 }
 
 void UpstreamAttempts::refuse_hedge(uint16_t status, uint64_t now_ms) {
-  to_->state().report_response(hedge_->endpoint(), status, now_ms);
-  hedge_->note_refused(status);
+  hedge_->note_refused(status, now_ms);
   to_->latencies().response.add(now_ms - hedge_->sent_ms());
   end_hedge();
 }

@@ -221,6 +221,7 @@ bool UpstreamConnection::attach(UpstreamCaller& caller) {
     draining_ = true;
   }
   upstream_.counters().requests.add();
+  upstream_.endpoint_counters(endpoint_).requests.add();
   caller.on_upstream(*this, *stream);
   wake();
   return true;

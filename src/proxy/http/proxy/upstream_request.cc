@@ -55,6 +55,7 @@ void UpstreamRequest::take_upstream(UpstreamConnection& connection, HttpStream& 
   newest_ = to_->newest();
   connection_ = &connection;
   upstream_ = &stream;
+  outcome_counted_ = false;
   note_sent();
 }
 
@@ -82,7 +83,20 @@ void UpstreamRequest::leave_place_with(uint16_t status) {
   to_->concurrency()->note_response(std::exchange(place_, 0), status);
 }
 
+// What breaks off after the head was counted as what its status says.
+void UpstreamRequest::count_outcome(bool succeeded) {
+  if (!connection_ || std::exchange(outcome_counted_, true)) return;
+  EndpointCounters& counters = connection_->pool().endpoint_counters(endpoint_);
+  (succeeded ? counters.requests_succeeded : counters.requests_failed).add();
+}
+
+void UpstreamRequest::report_response(uint16_t status, uint64_t now_ms) {
+  count_outcome(status < 500);
+  to_->state().report_response(endpoint_, status, now_ms);
+}
+
 void UpstreamRequest::report_error(uint64_t now_ms, std::string_view why) {
+  count_outcome(false);
   to_->state().report_error(endpoint_, now_ms, why);
   if (ConcurrencyLimit* const limit = to_->concurrency()) limit->note_failure();
 }
@@ -101,6 +115,7 @@ void UpstreamRequest::adopt(UpstreamRequest& other) {
   attempts_ += std::exchange(other.attempts_, 0);  // This includes the hold on the endpoint.
   tried_.add(other.tried_);
   newest_ = other.newest_;
+  outcome_counted_ = other.outcome_counted_;
   waiting_ = std::exchange(other.waiting_, false);
   upstream_ = std::exchange(other.upstream_, nullptr);
   connection_ = other.connection_;

@@ -16,7 +16,8 @@ class UpstreamRequest : public UpstreamCaller {
  private:
   // First, as there is room behind the base class.
   bool endpoint_counted_ = false;
-  uint16_t place_ = 0;  // In the upstream's ConcurrencyLimit; 0: none.
+  uint16_t place_ = 0;            // In the upstream's ConcurrencyLimit; 0: none.
+  bool outcome_counted_ = false;  // Of the request on its connection, in EndpointCounters.
 
  public:
   // UpstreamCaller
@@ -68,6 +69,8 @@ class UpstreamRequest : public UpstreamCaller {
     if (has_place()) [[unlikely]]
       leave_place_with(status);
   }
+  /// The head of the final response has arrived.
+  void report_response(uint16_t status, uint64_t now_ms);
   /// The endpoint has failed the request, or did not respond in time. `why`: in a few words.
   void report_error(uint64_t now_ms, std::string_view why);
   /// A timeout of the request that may be the endpoint's fault.
@@ -89,6 +92,7 @@ class UpstreamRequest : public UpstreamCaller {
   uint32_t endpoint_ = 0;
 
  private:
+  void count_outcome(bool succeeded);
   void uncount_endpoint();
   void note_passed(bool completely);
   void give_place_back();
