@@ -1,9 +1,12 @@
 // What becomes of nginx's directives.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "proxy/config/model/regex.h"
+#include "proxy/convert/nginx/values.h"
 #include "test/proxy/convert/nginx_mapped.h"
 
 namespace sluice::convert::nginx {
@@ -107,6 +110,21 @@ INSTANTIATE_TEST_SUITE_P(
         "http { upstream app { server 10.0.0.1:80; } server { listen 80; location / { proxy_pass http://app; } } "
         "server { listen 80; server_name a.*; return 403; } }");
     EXPECT_FALSE(names.has(closed)) << names.text;
+  }
+
+  // nginx compares decoded paths: a character that is escaped must not lead around a location.
+  TEST(NginxMapping, LocationsFitBothFormsOfACharacter) {
+    const auto fits = [](std::string_view regex, std::string_view path) {
+      const std::optional<PathSet> set = decoded_path_regex(regex, false);
+      return set.has_value() && config::Regex::parse(set->text)->fits(path);
+    };
+    for (const std::string_view path : {"/a@b", "/a%40b", "/x/a@b/c"}) EXPECT_TRUE(fits("/a@b", path)) << path;
+    EXPECT_TRUE(fits("^/a b$", "/a%20b"));
+    EXPECT_TRUE(fits(R"(^/a\+{2}(?:b|c)$)", "/a+%2Bc"));
+    EXPECT_TRUE(fits("^/[a-z0-9_-]+$", "/a-b"));
+    for (const std::string_view regex : {"/[@]", R"(/\s)", "/(?=a)", R"(/\x40)"})
+      EXPECT_FALSE(decoded_path_regex(regex, false).has_value()) << regex;
+    EXPECT_TRUE(map_text(with_server("location /a@b/ { deny all; } location / { proxy_pass http://app; }")).has("%40"));
   }
 
   TEST(NginxMapping, SaysWhatIsLost) {

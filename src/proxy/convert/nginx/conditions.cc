@@ -154,7 +154,7 @@ Condition by_parameter(const Comparison& c, std::string_view name) {
 Condition by_path(const Comparison& c) {
   RequestSet set;
   if (c.is_regex) {
-    std::optional<PathSet> path = path_regex(c.value, c.any_case);
+    std::optional<PathSet> path = decoded_path_regex(c.value, c.any_case);
     if (!path) return {};
     set.path = *std::move(path);
   } else {

@@ -39,7 +39,7 @@ Location parse_location(const Directive& block) {
   }
   if (word == "~" || word == "~*") {
     made.modifier = Modifier::kRegex;
-    const std::optional<PathSet> path = path_regex(made.text, word == "~*");
+    const std::optional<PathSet> path = decoded_path_regex(made.text, word == "~*");
     made.is_known = path.has_value();
     if (path) made.path = *path;
     return made;
@@ -49,11 +49,10 @@ Location parse_location(const Directive& block) {
     return made;
   }
   made.modifier = word == "=" ? Modifier::kExact : word == "^~" ? Modifier::kFirst : Modifier::kPrefix;
-  const std::optional<std::string> canonical = canonical_path_text(made.text);
-  made.is_known = canonical.has_value();
-  if (canonical)
-    made.path = {.kind = made.modifier == Modifier::kExact ? PathSet::Kind::kExact : PathSet::Kind::kBytes,
-                 .text = *canonical};
+  const bool exact = made.modifier == Modifier::kExact;
+  std::optional<PathSet> path = decoded_path(made.text, exact ? PathSet::Kind::kExact : PathSet::Kind::kBytes);
+  made.is_known = path.has_value();
+  if (path) made.path = *std::move(path);
   if (made.modifier != Modifier::kExact && made.text == "/") made.path = {};
   return made;
 }
@@ -131,7 +130,7 @@ class ServerMapper {
   void add_slash_redirects() {
     for (const Location& each : locations_) {
       const bool forwards = !each.block->all("proxy_pass").empty() || !each.block->all("grpc_pass").empty();
-      if (!is_prefix(each) || !each.is_known || each.path.kind == PathSet::Kind::kAll || !each.text.ends_with('/') ||
+      if (!is_prefix(each) || !each.is_known || each.path.kind != PathSet::Kind::kBytes || !each.text.ends_with('/') ||
           !forwards) {
         continue;
       }
@@ -151,7 +150,7 @@ class ServerMapper {
       // It is not known which requests it takes: of those that come here, nobody is let in.
       server_.state.refuse(*location.block,
                            location.modifier == Modifier::kRegex
-                               ? "RE2 does not know this expression: requests that no location before it takes get 403"
+                               ? "this expression has no counterpart: requests that no location before it takes get 403"
                                : "no request has such a path");
       if (location.modifier == Modifier::kRegex) closed_ = true;
       return;

@@ -111,7 +111,7 @@ void Rewrites::add(const Directive& directive, const RequestSet& set, Node node)
 }
 
 void Rewrites::map_rewrite(const Directive& directive) {
-  const std::optional<PathSet> path = path_regex(directive.arg(0), false);
+  const std::optional<PathSet> path = decoded_path_regex(directive.arg(0), false);
   if (!path)
     return close(directive, absl::StrCat("RE2 does not know the expression ", config::in_quotes(directive.arg(0))));
   if (is_redirect_rewrite(directive)) {

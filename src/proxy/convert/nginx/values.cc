@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -62,7 +63,121 @@ std::optional<std::string> value_of(std::string_view variable, const FixedVariab
   return std::nullopt;
 }
 
+// Characters that have one form only in a canonical path.
+bool is_plain(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+         std::string_view("-._~/").find(c) != std::string_view::npos;
+}
+
+// Both forms of a character, as a part of an expression.
+std::string both_forms(char c) {
+  const std::string escaped = absl::StrCat("%", absl::AsciiStrToUpper(absl::BytesToHexString(std::string_view(&c, 1))));
+  const bool may_be_bare =
+      absl::ascii_isgraph(static_cast<unsigned char>(c)) && c != '%' && c != '#' && c != '?' && c != '\\';
+  return may_be_bare ? absl::StrCat("(?:", quoted_regex(std::string_view(&c, 1)), "|", escaped, ")") : escaped;
+}
+
+// Reads an expression, and writes it with both forms of each character that has two.
+class FormReader {
+ public:
+  explicit FormReader(std::string_view regex) : regex_(regex) {}
+
+  std::optional<std::string> read() {
+    while (at_ < regex_.size()) {
+      const char c = regex_[at_];
+      const bool known = c == '\\' ? read_escape() : c == '[' ? read_class() : c == '(' ? read_group() : read_other();
+      if (!known) return std::nullopt;
+    }
+    return out_;
+  }
+
+ private:
+  void copy(size_t size) {
+    absl::StrAppend(&out_, regex_.substr(at_, size));
+    at_ += size;
+  }
+  bool read_escape() {
+    if (at_ + 1 == regex_.size()) return false;
+    const char c = regex_[at_ + 1];
+    if (std::string_view("wWdDbB").find(c) != std::string_view::npos || is_plain(c)) {
+      // Other letters stand for blanks, bytes and so on, digits for groups.
+      if (absl::ascii_isalnum(static_cast<unsigned char>(c)) &&
+          std::string_view("wWdDbB").find(c) == std::string_view::npos)
+        return false;
+      copy(2);
+      return true;
+    }
+    out_ += both_forms(c);
+    at_ += 2;
+    return true;
+  }
+  bool read_class() {
+    size_t end = at_ + 1;
+    if (end < regex_.size() && regex_[end] == '^') ++end;
+    for (size_t i = end; i < regex_.size(); ++i) {
+      const char c = regex_[i];
+      if (c == ']' && i > end) {
+        copy(i + 1 - at_);
+        return true;
+      }
+      if (c == '\\' && i + 1 < regex_.size() &&
+          (is_plain(regex_[i + 1]) || regex_[i + 1] == 'w' || regex_[i + 1] == 'd')) {
+        ++i;
+      } else if (!is_plain(c)) {
+        return false;
+      }
+    }
+    return false;
+  }
+  bool read_group() {
+    const std::string_view rest = regex_.substr(at_);
+    size_t size = 1;
+    if (rest.starts_with("(?")) {
+      size = rest.find_first_of(":)>");
+      if (size == std::string_view::npos || rest.starts_with("(?=") || rest.starts_with("(?!")) return false;
+      ++size;
+    }
+    copy(size);
+    return true;
+  }
+  bool read_other() {
+    const char c = regex_[at_];
+    if (c == '{') {
+      const size_t end = regex_.find('}', at_);
+      if (end == std::string_view::npos) return false;
+      copy(end + 1 - at_);
+    } else if (is_plain(c) || std::string_view("^$.|?*+)").find(c) != std::string_view::npos) {
+      copy(1);
+    } else {
+      out_ += both_forms(c);
+      ++at_;
+    }
+    return true;
+  }
+
+  std::string_view regex_;
+  size_t at_ = 0;
+  std::string out_;
+};
+
 }  // namespace
+
+std::optional<PathSet> decoded_path_regex(std::string_view regex, bool any_case) {
+  const std::optional<std::string> both = FormReader(regex).read();
+  return both ? path_regex(*both, any_case) : std::nullopt;
+}
+
+std::optional<PathSet> decoded_path(std::string_view text, PathSet::Kind kind) {
+  if (!text.starts_with('/')) return std::nullopt;
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    const std::optional<std::string> canonical = canonical_path_text(text);
+    return canonical ? std::optional(PathSet{.kind = kind, .text = *canonical}) : std::nullopt;
+  }
+  std::string regex;
+  for (const char c : text) regex += is_plain(c) ? quoted_regex(std::string_view(&c, 1)) : both_forms(c);
+  if (kind == PathSet::Kind::kBytes) regex += ".*";
+  return PathSet{.kind = PathSet::Kind::kRegex, .text = std::move(regex)};
+}
 
 std::optional<std::chrono::milliseconds> parse_time(std::string_view text) {
   constexpr uint64_t kMost = uint64_t{100} * 365 * 24 * 3600 * 1000;

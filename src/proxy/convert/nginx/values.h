@@ -33,6 +33,13 @@ TranslatedText translate_text(std::string_view text, const FixedVariables& fixed
 /// Whether a text has variables.
 bool has_variables(std::string_view text);
 
+/// nginx compares paths decoded, Sluice in a form in which only letters, digits and `-._~` are decoded: these fit both
+/// forms of other characters, so that no path gets around a location. Nothing if that cannot be said, or if RE2 does
+/// not know the expression.
+std::optional<PathSet> decoded_path_regex(std::string_view regex, bool any_case);
+/// The same for a path, or the beginning of one.
+std::optional<PathSet> decoded_path(std::string_view text, PathSet::Kind kind);
+
 /// The replacement of a `rewrite` as a substitution: `/new/$1` as `/new/\1`; nothing if it has other variables.
 std::optional<std::string> substitution_of(std::string_view replacement);
 
