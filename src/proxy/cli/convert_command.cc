@@ -15,6 +15,7 @@
 #include "proxy/config/load/yaml.h"
 #include "proxy/convert/common/conversion.h"
 #include "proxy/convert/common/disk.h"
+#include "proxy/convert/haproxy/mapping.h"
 #include "proxy/convert/nginx/mapping.h"
 #include "proxy/envoy/mapping.h"
 
@@ -78,6 +79,13 @@ void print_findings(const convert::Conversion& made) {
   if (made.findings.left_out() > 0) print_error(absl::StrCat("and ", made.findings.left_out(), " more"));
 }
 
+convert::Conversion conversion_of(std::string_view from, const std::vector<std::string_view>& words) {
+  if (from == "envoy") return convert_envoy(words);
+  const std::string path(words.front());
+  return from == "nginx" ? convert::nginx::map_file(path, convert::real_disk())
+                         : convert::haproxy::map_file(path, convert::real_disk());
+}
+
 int write_result(const std::string& text, std::string_view path) {
   if (path.empty()) {
     std::fputs(text.c_str(), stdout);
@@ -94,14 +102,12 @@ int write_result(const std::string& text, std::string_view path) {
 
 int convert_command(const Arguments& arguments) {
   const std::string_view from = arguments.value("--from").value_or("");
-  if (from.empty()) return fail_usage("convert", "convert needs --from envoy or nginx");
+  if (from.empty()) return fail_usage("convert", "convert needs --from envoy, nginx or haproxy");
   if (arguments.words().empty()) return fail_usage("convert", "convert needs a FILE");
   if (from != "envoy" && arguments.words().size() > 1) {
     return fail_usage("convert", "convert takes several FILEs with --from envoy only");
   }
-  const convert::Conversion made =
-      from == "envoy" ? convert_envoy(arguments.words())
-                      : convert::nginx::map_file(std::string(arguments.words().front()), convert::real_disk());
+  const convert::Conversion made = conversion_of(from, arguments.words());
   if (!made.error.empty()) return print_error(made.error);
   print_findings(made);
   if (!made.is_known) return 1;
