@@ -248,21 +248,24 @@ std::vector<Command> make_commands() {
   commands.push_back({
       .name = "convert",
       .summary = "converts a configuration of another proxy",
-      .usage = {"--from envoy FILE... [--output FILE] [--strict]"},
+      .usage = {"--from envoy FILE... [--output FILE] [--strict]", "--from nginx FILE [--output FILE] [--strict]",
+                "--from haproxy FILE [--output FILE] [--strict]"},
       .text = "Prints the configuration of Sluice that does the same, and on standard error what has no counterpart: "
               "`refused`, where "
               "something that the files demand is missing, or `ignored`, where the result works without it. Several "
-              "files are taken "
+              "files of Envoy are taken "
               "together, as where listeners, routes, clusters and endpoints are in files of their own, or a page of "
-              "Envoy's /config_dump. "
-              "See docs/guides/from-envoy.md.",
-      .options =
-          {{.name = "--from", .value = "PROXY", .text = "Whose configuration it is: envoy.", .choices = {"envoy"}},
-           {.name = "--output",
-            .value = "FILE",
-            .text = "Where the result goes; default: standard output.",
-            .is_file = true},
-           {.name = "--strict", .text = "Print no configuration if something was refused."}},
+              "its /config_dump. Of nginx, FILE is the main one, nginx.conf; those that it includes are read with it. "
+              "See docs/guides/from-envoy.md, docs/guides/from-nginx.md and docs/guides/from-haproxy.md.",
+      .options = {{.name = "--from",
+                   .value = "PROXY",
+                   .text = "Whose configuration it is: envoy, nginx or haproxy.",
+                   .choices = {"envoy", "nginx", "haproxy"}},
+                  {.name = "--output",
+                   .value = "FILE",
+                   .text = "Where the result goes; default: standard output.",
+                   .is_file = true},
+                  {.name = "--strict", .text = "Print no configuration if something was refused."}},
       .exit_codes =
           {kExitCodes,
            {{"0", "All is converted, but perhaps for what is `ignored`."},

@@ -13,6 +13,10 @@
 #include "proxy/config/load/diagnostics.h"
 #include "proxy/config/load/loader.h"
 #include "proxy/config/load/yaml.h"
+#include "proxy/convert/common/conversion.h"
+#include "proxy/convert/common/disk.h"
+#include "proxy/convert/haproxy/mapping.h"
+#include "proxy/convert/nginx/mapping.h"
 #include "proxy/envoy/mapping.h"
 
 namespace sluice {
@@ -21,12 +25,11 @@ namespace {
 // Envoy's messages are nested deeper than Sluice's configuration.
 constexpr size_t kMaxEnvoyDepth = 64;
 
-// The trees of all files, and where they are from.
+// The trees of all files.
 struct EnvoyFiles {
   explicit EnvoyFiles(std::string_view first) : report(first) {}
 
   config::Report report;
-  std::vector<std::string> names;
   std::deque<config::Node> documents;  // Others refer to them.
 };
 
@@ -35,29 +38,52 @@ int print_error(std::string_view text) {
   return 1;
 }
 
-// Returns 0, or the exit code after an error.
-int read_envoy_files(const std::vector<std::string_view>& words, EnvoyFiles& files) {
+// Reads the trees of all files. Returns false with an error in `made`.
+bool read_envoy_files(const std::vector<std::string_view>& words, EnvoyFiles& files, convert::Conversion& made) {
   config::YamlBudget budget{.bytes = size_t{64} << 20, .depth = kMaxEnvoyDepth, .has_variables = false};
   for (const std::string_view word : words) {
     const std::string name(word);
-    const uint32_t number = files.names.empty() ? 0 : files.report.add_file(name);
-    files.names.push_back(name);
+    const uint32_t number = made.files.empty() ? 0 : files.report.add_file(name);
+    made.files.push_back(name);
     const absl::StatusOr<std::string> text = read_file(name);
-    if (!text.ok()) return fail(1, text.status().message());
+    if (!text.ok()) {
+      made.error = absl::StrCat("sluice: ", text.status().message());
+      return false;
+    }
     if (!config::parse_yaml(*text, number, budget, files.documents.emplace_back(), files.report)) break;
   }
-  return files.report.ok() ? 0 : print_error(files.report.status().message());
+  if (!files.report.ok()) made.error = files.report.status().message();
+  return files.report.ok();
 }
 
-void print_finding(const envoy::Finding& finding, const EnvoyFiles& files) {
-  std::string place = finding.mark.file < files.names.size() ? files.names[finding.mark.file] : std::string();
+convert::Conversion convert_envoy(const std::vector<std::string_view>& words) {
+  convert::Conversion made;
+  EnvoyFiles files(words.front());
+  if (!read_envoy_files(words, files, made)) return made;
+  envoy::ResourceSet resources;
+  bool known = true;
+  for (const config::Node& document : files.documents) known = resources.add_document(document, made.findings) && known;
+  if (known) made.text = envoy::map_resources(resources, made.findings);
+  made.is_known = known;
+  return made;
+}
+
+void print_finding(const convert::Finding& finding, const std::vector<std::string>& files) {
+  std::string place = finding.mark.file < files.size() ? files[finding.mark.file] : std::string();
   if (finding.mark.line > 0) absl::StrAppend(&place, ":", finding.mark.line, ":", finding.mark.column);
   print_error(absl::StrCat(place, place.empty() ? "" : ": ", finding.text()));
 }
 
-void print_findings(const envoy::Findings& findings, const EnvoyFiles& files) {
-  for (const envoy::Finding& finding : findings.list()) print_finding(finding, files);
-  if (findings.left_out() > 0) print_error(absl::StrCat("and ", findings.left_out(), " more"));
+void print_findings(const convert::Conversion& made) {
+  for (const convert::Finding& finding : made.findings.list()) print_finding(finding, made.files);
+  if (made.findings.left_out() > 0) print_error(absl::StrCat("and ", made.findings.left_out(), " more"));
+}
+
+convert::Conversion conversion_of(std::string_view from, const std::vector<std::string_view>& words) {
+  if (from == "envoy") return convert_envoy(words);
+  const std::string path(words.front());
+  return from == "nginx" ? convert::nginx::map_file(path, convert::real_disk())
+                         : convert::haproxy::map_file(path, convert::real_disk());
 }
 
 int write_result(const std::string& text, std::string_view path) {
@@ -75,24 +101,23 @@ int write_result(const std::string& text, std::string_view path) {
 }  // namespace
 
 int convert_command(const Arguments& arguments) {
-  if (!arguments.has("--from")) return fail_usage("convert", "convert needs --from envoy");
+  const std::string_view from = arguments.value("--from").value_or("");
+  if (from.empty()) return fail_usage("convert", "convert needs --from envoy, nginx or haproxy");
   if (arguments.words().empty()) return fail_usage("convert", "convert needs a FILE");
-  EnvoyFiles files(arguments.words().front());
-  if (const int failed = read_envoy_files(arguments.words(), files); failed != 0) return failed;
-  envoy::Findings findings;
-  envoy::ResourceSet resources;
-  bool known = true;
-  for (const config::Node& document : files.documents) known = resources.add_document(document, findings) && known;
-  const std::string text = known ? envoy::map_resources(resources, findings) : std::string();
-  print_findings(findings, files);
-  if (!known) return 1;
-  const size_t refused = findings.count(envoy::Severity::kRefused);
+  if (from != "envoy" && arguments.words().size() > 1) {
+    return fail_usage("convert", "convert takes several FILEs with --from envoy only");
+  }
+  const convert::Conversion made = conversion_of(from, arguments.words());
+  if (!made.error.empty()) return print_error(made.error);
+  print_findings(made);
+  if (!made.is_known) return 1;
+  const size_t refused = made.findings.count(convert::Severity::kRefused);
   if (refused > 0 && arguments.has("--strict")) {
     return fail(1, absl::StrCat("nothing is printed, because of --strict: ", refused, " refused"));
   }
-  const absl::StatusOr<config::Config> checked = config::load_text(text, "result");
+  const absl::StatusOr<config::Config> checked = config::load_text(made.text, "result");
   if (!checked.ok()) print_error(checked.status().message());
-  const int failed = write_result(text, arguments.value("--output").value_or(""));
+  const int failed = write_result(made.text, arguments.value("--output").value_or(""));
   if (failed != 0 || !checked.ok()) return 1;
   return refused > 0 ? 3 : 0;
 }

@@ -1,19 +1,15 @@
 #include "proxy/envoy/path_change.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "proxy/envoy/yaml_writer.h"
 
 namespace sluice::envoy {
 namespace {
-
-using Kind = PathSet::Kind;
 
 // The number of groups in a regular expression.
 int count_groups(std::string_view regex) {
@@ -51,8 +47,6 @@ std::string shifted_groups(std::string_view substitution, int by) {
   return out;
 }
 
-std::string literal_substitution(std::string_view text) { return absl::StrReplaceAll(text, {{"\\", "\\\\"}}); }
-
 bool names_group_above(std::string_view substitution, int most) {
   for (size_t i = 0; i + 1 < substitution.size(); ++i) {
     if (substitution[i] == '\\' && substitution[i + 1] - '0' > most) return true;
@@ -60,35 +54,7 @@ bool names_group_above(std::string_view substitution, int most) {
   return false;
 }
 
-// Whether Sluice's `prefix` does what replacing bytes does.
-bool is_by_segments(const PathSet& matched, const std::string& replacement) {
-  if (matched.any_case || replacement.empty()) return false;
-  const bool slash = replacement.ends_with('/');
-  if (matched.kind == Kind::kAll) return slash;
-  if (matched.kind == Kind::kBytes) return matched.text.ends_with('/') && slash;
-  return matched.kind == Kind::kSegments && !slash;
-}
-
 }  // namespace
-
-bool put_prefix_change(const PathSet& matched, const std::string& replacement, const PathSet& now, config::Node& out) {
-  if (absl::StrContains(replacement, '?') || absl::StrContains(replacement, '#')) return false;
-  if (matched.kind == Kind::kExact || matched.kind == Kind::kRegex) {
-    const auto path = canonical_path_text(replacement);
-    if (!path) return false;
-    put(out, "path", *path);
-    return true;
-  }
-  const auto prefix = canonical_path_text(replacement);
-  if (prefix && matched == now && matched.kind != Kind::kAll && is_by_segments(matched, replacement)) {
-    put(out, "prefix", *prefix);
-    return true;
-  }
-  const std::string text = matched.kind == Kind::kAll ? "/" : matched.text;
-  put(out, "regex", absl::StrCat(matched.any_case ? "(?i)" : "", quoted_regex(text), "(.*)"));
-  put(out, "substitution", absl::StrCat(literal_substitution(replacement), "\\1"));
-  return true;
-}
 
 void put_regex_change(const Message& change, config::Node& out) {
   const std::string pattern = change.sub("pattern").text("regex");

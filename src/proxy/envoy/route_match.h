@@ -1,38 +1,22 @@
 // Conditions of Envoy's routes as `match` of routes.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "proxy/convert/common/path_set.h"
 #include "proxy/envoy/message.h"
 #include "proxy/envoy/yaml_writer.h"
 
 namespace sluice::envoy {
 
-/// Which paths fit.
-struct PathSet {
-  enum class Kind : uint8_t {
-    kAll,
-    kExact,
-    kSegments,  ///< The path itself, and those below it.
-    kBytes,     ///< Those that begin with these bytes; with a slash at the end the same as Sluice's prefix.
-    kRegex,
-  };
-  Kind kind = Kind::kAll;
-  std::string text;
-  bool any_case = false;  ///< Whether the case of letters does not count; not of kRegex.
-
-  bool fits(std::string_view path) const;
-  bool operator==(const PathSet&) const = default;
-};
-
-/// How the paths of a rule relate to those of a route.
-enum class Overlap : uint8_t { kNone, kSome, kAll, kUnknown };
-/// kAll: all paths of `route` are in `rule`. kSome: those of `rule` are a part of those of `route`.
-Overlap overlap_of(const PathSet& route, const PathSet& rule);
+using convert::canonical_path_text;
+using convert::Overlap;
+using convert::overlap_of;
+using convert::PathSet;
+using convert::quoted_regex;
 
 struct RouteConditions {
   PathSet path;
@@ -53,11 +37,6 @@ struct RouteConditions {
 /// Returns nothing if a condition has no counterpart, which a finding says: without it the route would take too much.
 std::optional<RouteConditions> map_conditions(const Message& match);
 
-/// The path in the form in which Sluice compares it; nothing if no request can have it.
-std::optional<std::string> canonical_path_text(std::string_view path);
-
-/// `text` as a regular expression that fits only it.
-std::string quoted_regex(std::string_view text);
 /// Writes a StringMatcher to the keys of a condition. Returns false if it has no counterpart.
 bool put_string_matcher(const Message& matcher, config::Node& out);
 

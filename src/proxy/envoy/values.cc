@@ -7,13 +7,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
-#include "proxy/config/model/name.h"
 #include "proxy/envoy/yaml_writer.h"
 
 namespace sluice::envoy {
 namespace {
-
-constexpr int64_t kLongestMs = int64_t{8760} * 3600 * 1000;
 
 std::string socket_address_text(const Message& socket) {
   const std::string host = socket.text("address");
@@ -36,14 +33,6 @@ uint64_t denominator_of(const Message& percent) {
 
 }  // namespace
 
-std::string duration_text(std::chrono::milliseconds duration) {
-  const int64_t ms = std::min<int64_t>(duration.count(), kLongestMs);
-  if (ms == 0) return "0";
-  if (ms % 3600000 == 0) return absl::StrCat(ms / 3600000, "h");
-  if (ms % 60000 == 0) return absl::StrCat(ms / 60000, "m");
-  return ms % 1000 == 0 ? absl::StrCat(ms / 1000, "s") : absl::StrCat(ms, "ms");
-}
-
 void put_duration(config::Node& out, std::string_view key, const Message& message, std::string_view field) {
   if (const auto duration = message.duration(field)) put(out, key, duration_text(*duration));
 }
@@ -51,7 +40,7 @@ void put_duration(config::Node& out, std::string_view key, const Message& messag
 void put_timeout(config::Node& out, std::string_view key, const Message& message, std::string_view field) {
   const auto duration = message.duration(field);
   if (duration)
-    put(out, key, duration_text(duration->count() == 0 ? std::chrono::milliseconds(kLongestMs) : *duration));
+    put(out, key, duration_text(duration->count() == 0 ? std::chrono::milliseconds(convert::kLongestMs) : *duration));
 }
 
 void put_number(config::Node& out, std::string_view key, const Message& message, std::string_view field, uint64_t least,
@@ -103,28 +92,6 @@ std::optional<double> percent_of(const Message& message, std::string_view field)
   if (!percent) return std::nullopt;
   const auto numerator = percent.number("numerator");
   return 100.0 * static_cast<double>(numerator.value_or(0)) / static_cast<double>(denominator_of(percent));
-}
-
-std::string NameTable::name_for(std::string_view wanted) {
-  const auto known = names_.find(wanted);
-  if (known != names_.end()) return known->second;
-  return names_.emplace(wanted, new_name(wanted)).first->second;
-}
-
-std::string NameTable::new_name(std::string_view wanted) {
-  std::string name;
-  for (const char c : wanted) {
-    const bool fits = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
-    if (fits || (!name.empty() && name.back() != '-')) name += fits ? c : '-';
-  }
-  if (name.size() > config::kMaxNameBytes) name.resize(config::kMaxNameBytes);
-  if (name.empty()) name = "unnamed";
-  std::string unique = name;
-  for (int n = 2; used_[unique]++ > 0; ++n) {
-    const std::string suffix = absl::StrCat("-", n);
-    unique = name.substr(0, config::kMaxNameBytes - suffix.size()) + suffix;
-  }
-  return unique;
 }
 
 }  // namespace sluice::envoy

@@ -1,19 +1,18 @@
 // Values of Envoy's API in the form of Sluice's configuration.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "proxy/convert/common/values.h"
 #include "proxy/envoy/message.h"
 
 namespace sluice::envoy {
 
-/// `250ms`, `5s`, `0`: what the configuration takes, at most 8760h.
-std::string duration_text(std::chrono::milliseconds duration);
+using convert::duration_text;
+using convert::NameTable;
 
 /// Writes the duration in `field`, if there is one, to `key` of `out`.
 void put_duration(config::Node& out, std::string_view key, const Message& message, std::string_view field);
@@ -42,18 +41,5 @@ std::string range_text(const Message& range);
 
 /// The share in `field`, a RuntimeFractionalPercent or FractionalPercent, in percent; nullopt if it is absent.
 std::optional<double> percent_of(const Message& message, std::string_view field);
-
-/// Gives each name of Envoy's a valid one of its own, of 1 to 64 letters, digits, `_`, `-` and `.`.
-class NameTable {
- public:
-  /// The same name for the same `wanted`.
-  std::string name_for(std::string_view wanted);
-  /// A name that is not in use yet.
-  std::string new_name(std::string_view wanted);
-
- private:
-  std::map<std::string, std::string, std::less<>> names_;
-  std::map<std::string, int, std::less<>> used_;
-};
 
 }  // namespace sluice::envoy

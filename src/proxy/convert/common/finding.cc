@@ -1,11 +1,12 @@
-#include "proxy/envoy/finding.h"
+#include "proxy/convert/common/finding.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
 
-namespace sluice::envoy {
+namespace sluice::convert {
 
 std::string_view severity_text(Severity severity) { return severity == Severity::kRefused ? "refused" : "ignored"; }
 
@@ -15,15 +16,22 @@ std::string Finding::text() const {
 }
 
 void Findings::add(Finding finding) {
+  // The same text in two places is two findings.
+  const std::string key =
+      absl::StrCat(finding.mark.file, ":", finding.mark.line, ":", finding.mark.column, ":", finding.text());
   if (list_.size() < kMaxFindings) {
-    if (!known_.insert(finding.text()).second) return;
+    if (!known_.insert(key).second) return;
     (finding.severity == Severity::kRefused ? refused_ : ignored_)++;
     list_.push_back(std::move(finding));
     return;
   }
-  if (known_.contains(finding.text())) return;
+  if (known_.contains(key)) return;
   (finding.severity == Severity::kRefused ? refused_ : ignored_)++;
   ++left_out_;
 }
 
-}  // namespace sluice::envoy
+void Findings::sort() {
+  std::stable_sort(list_.begin(), list_.end(), [](const Finding& a, const Finding& b) { return a.mark < b.mark; });
+}
+
+}  // namespace sluice::convert

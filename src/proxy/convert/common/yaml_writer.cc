@@ -1,4 +1,4 @@
-#include "proxy/envoy/yaml_writer.h"
+#include "proxy/convert/common/yaml_writer.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/variables.h"
 
-namespace sluice::envoy {
+namespace sluice::convert {
 namespace {
 
 using config::Node;
@@ -186,4 +186,4 @@ std::string write_yaml(const Node& root) {
   return out;
 }
 
-}  // namespace sluice::envoy
+}  // namespace sluice::convert
