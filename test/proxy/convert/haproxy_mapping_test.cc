@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"Redirect", with_frontend("redirect scheme https code 301 if !{ ssl_fc }"), "redirect: { scheme: https }"},
         Rule{"Location", with_frontend("http-request redirect location https://b.test/x code 308"), "redirect: { status: 308, scheme: https, host: b.test, path: /x, drop_query: true }"},
         Rule{"SetHeader", with_frontend("http-request set-header X-A %[src]-%[req.hdr(x-b)]"), R"(set: "%{client_ip}-%{header:x-b}")"},
-        Rule{"ReplacePath", with_backend("http-request replace-path ^/a/(.*)$ /\\1\n server a 10.0.0.1:80"), R"(regex: "/a/(.*)")"},
+        Rule{"ReplacePath", with_backend("http-request replace-path ^/a/(.*)$ /\\1\n server a 10.0.0.1:80"), R"x(regex: "/a/(.*)")x"},
         Rule{"SetPath", with_backend("http-request set-path %[path,regsub(^/a/,/)]\n server a 10.0.0.1:80"), R"(substitution: "/\\1")"},
         Rule{"Check", with_backend("option httpchk GET /health\n http-check expect status 200-202\n server a 10.0.0.1:80 check inter 3s"), "http: { path: /health, status: [ 200, 201, 202 ] }"},
         Rule{"Weights", with_backend("server a 10.0.0.1:80 weight 3\n server b 10.0.0.2:80 backup"), "{ address: 10.0.0.1:80, weight: 3 }"},

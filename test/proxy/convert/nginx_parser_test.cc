@@ -39,8 +39,8 @@ INSTANTIATE_TEST_SUITE_P(All, NginxMistakes,
                                          Mistake{"a b", "1:4: expected `;` behind \"a\""},
                                          Mistake{"a;\n}", "2:1: there is no block that `}` could end"},
                                          Mistake{"a; ;", "1:4: expected the name of a directive"},
-                                         Mistake{"a \"b", "1:5: a quoted text does not end"},
-                                         Mistake{"a \"b\"c;", "1:6: expected a space or `;` behind a quoted text"},
+                                         Mistake{"a \"b", "1:3: a quoted text does not end"},
+                                         Mistake{"a \"b\"c;", "1:3: expected a space or `;` behind a quoted text"},
                                          Mistake{"include a b;", "1:1: expected `include FILE;`"}));
 
 TEST(NginxParser, Bounds) {
