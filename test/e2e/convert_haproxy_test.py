@@ -108,7 +108,6 @@ REFUSED = [
     ("http-request redirect location /%[rand]", "cannot be said", "503"),
     ("http-request deny if { src -f /etc/bad }", "no counterpart as a condition", "403"),
     ("reqideny ^x", "does not know it", "403"),
-    ("errorfile 503 /etc/e.http", "have a head", "200"),
     ("http-request return status 200 file /etc/e", "a fixed text", "503"),
     ("http-response set-header X-Added a if { res.hdr(x) b }", "without a condition", "200"),
     ("filter spoe engine x config /etc/spoe", "there are no filters", "403"),
