@@ -198,7 +198,7 @@ backend b
             text = file.read() + "\nfrontend web\n    bind :8080\n    default_backend app\nbackend app\n    server a 10.0.0.1:80 check\n"
         done = subprocess.run(["haproxy", "-c", "-f", self.written("shipped.cfg", text)], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        output, errors = self.converted(text, code=3)
+        output, errors = self.converted(text)
         self.assertNotIn("does not know it", errors)
         self.assertIn("health_check: { interval: 2s }", output)
 
