@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/address.h"
-#include "proxy/envoy/ordering.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/envoy/values.h"
 
 namespace sluice::envoy {
@@ -194,7 +194,7 @@ std::vector<PathSet> AccessRules::zones() const {
     const bool known = std::find(all.begin(), all.end(), rule.path) != all.end();
     if (!known && rule.path.kind != PathSet::Kind::kAll) all.push_back(rule.path);
   }
-  sort_in_order(all, [](const PathSet& a, const PathSet& b) {
+  convert::sort_in_order(all, [](const PathSet& a, const PathSet& b) {
     const bool x = a.kind == PathSet::Kind::kExact, y = b.kind == PathSet::Kind::kExact;
     return x != y ? x : a.text.size() > b.text.size();
   });

@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/host_pattern.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/envoy/access_logs.h"
 #include "proxy/envoy/http_connection_manager.h"
-#include "proxy/envoy/ordering.h"
 #include "proxy/envoy/tls.h"
 
 namespace sluice::envoy {
@@ -149,7 +149,7 @@ class ListenerMapper {
     for (const Message& message : listener_.subs("filter_chains")) read_chain(message, false);
     if (const Message message = listener_.sub("default_filter_chain")) read_chain(message, true);
     if (chains_.empty()) return refuse("filter_chains", "there is none that can be mapped");
-    sort_in_order(chains_, [](const Chain& a, const Chain& b) {
+    convert::sort_in_order(chains_, [](const Chain& a, const Chain& b) {
       return a.is_default != b.is_default ? b.is_default : specificity(a) > specificity(b);
     });
     for (const Chain& chain : chains_) {
@@ -265,7 +265,7 @@ class ListenerMapper {
     // The certificate of the chain for all other names is the default.
     std::vector<const Chain*> order;
     for (const Chain& chain : chains) order.push_back(&chain);
-    sort_in_order(order, [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
+    convert::sort_in_order(order, [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
     for (const Chain* const chain : order) {
       std::optional<ListenerTls> tls = listener_tls(chain->tls, http, state_);
       if (!tls) continue;

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/host_pattern.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/envoy/http_filters.h"
-#include "proxy/envoy/ordering.h"
 #include "proxy/envoy/taken_paths.h"
 
 namespace sluice::envoy {
@@ -149,7 +149,7 @@ std::vector<HostRoutes> map_virtual_hosts(const RouteSurroundings& around) {
       named.push_back({.hosts = std::move(hosts.hosts), .routes = std::move(routes)});
   }
   for (const HostRoutes& list : named) split_exact_names(named, list, all);
-  sort_in_order(all, [](const HostRoutes& a, const HostRoutes& b) {
+  convert::sort_in_order(all, [](const HostRoutes& a, const HostRoutes& b) {
     const size_t x = longest_star(a), y = longest_star(b);
     return x == 0 || y == 0 ? x == 0 && y != 0 : x > y;
   });

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/convert/common/ordering.h"
 
 namespace sluice::convert {
 
@@ -31,7 +32,7 @@ void Findings::add(Finding finding) {
 }
 
 void Findings::sort() {
-  std::stable_sort(list_.begin(), list_.end(), [](const Finding& a, const Finding& b) { return a.mark < b.mark; });
+  sort_in_order(list_, [](const Finding& a, const Finding& b) { return a.mark < b.mark; });
 }
 
 }  // namespace sluice::convert

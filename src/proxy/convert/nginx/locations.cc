@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/convert/nginx/proxied.h"
 #include "proxy/convert/nginx/rewrites.h"
 
@@ -94,8 +95,7 @@ class ServerMapper {
       if (is_prefix(each)) prefixes.push_back(&each);
     }
     // nginx takes the longest prefix, wherever it is.
-    std::stable_sort(prefixes.begin(), prefixes.end(),
-                     [](const Location* a, const Location* b) { return a->text.size() > b->text.size(); });
+    sort_in_order(prefixes, [](const Location* a, const Location* b) { return a->text.size() > b->text.size(); });
     for (const Location* const each : prefixes) {
       if (each->modifier == Modifier::kFirst) add_first(*each, prefixes);
     }

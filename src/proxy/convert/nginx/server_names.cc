@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/host_pattern.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/convert/common/regex_text.h"
 #include "proxy/convert/common/request_set.h"
 
@@ -97,7 +98,7 @@ std::vector<HostsOfServer> hosts_of_group(const ServerGroup& group, State& state
   const std::vector<Entry> all = entries_of(group, state);
   std::vector<const Entry*> order;
   for (const Entry& entry : all) order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+  sort_in_order(order, [](const Entry* a, const Entry* b) {
     if (a->kind != b->kind) return a->kind < b->kind;
     return a->kind == ServerName::Kind::kStar && a->longest() > b->longest();
   });

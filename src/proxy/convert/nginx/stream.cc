@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/host_pattern.h"
+#include "proxy/convert/common/ordering.h"
 #include "proxy/convert/common/regex_text.h"
 #include "proxy/convert/common/request_set.h"
 #include "proxy/convert/nginx/listen.h"
@@ -161,7 +162,7 @@ class StreamMapper {
       made.lines.push_back({.names = *std::move(names), .server = std::string(line.arg(0))});
     }
     // Exact names first, then the longest star.
-    std::stable_sort(made.lines.begin(), made.lines.end(), [](const NamedServer& a, const NamedServer& b) {
+    sort_in_order(made.lines, [](const NamedServer& a, const NamedServer& b) {
       const bool star_a = a.names.back().starts_with('*'), star_b = b.names.back().starts_with('*');
       if (star_a != star_b) return star_b;
       return star_a && a.names.back().size() > b.names.back().size();

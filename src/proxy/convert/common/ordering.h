@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice::envoy {
+namespace sluice::convert {
 
 /// Sorts `all`, and leaves those that are equal in their order. std::stable_sort uses what C++20 has deprecated.
 template <typename T, typename Less>
@@ -23,4 +23,4 @@ void sort_in_order(std::vector<T>& all, const Less& less) {
   all = std::move(sorted);
 }
 
-}  // namespace sluice::envoy
+}  // namespace sluice::convert
