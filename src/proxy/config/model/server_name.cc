@@ -30,9 +30,10 @@ bool is_ip_address(const std::string& text) {
 
 bool is_uri(std::string_view text) {
   const size_t colon = text.find("://");
-  return colon != std::string_view::npos && colon > 0 && text.size() > colon + 3 && absl::ascii_isalpha(text[0]) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); });
+  return colon != std::string_view::npos && colon > 0 && text.size() > colon + 3 &&
+         absl::ascii_isalpha(static_cast<unsigned char>(text[0])) && std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isgraph(static_cast<unsigned char>(c));
+         });
 }
 
 absl::Status check_server_name(const std::string& text) {
