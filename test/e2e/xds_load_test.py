@@ -59,9 +59,10 @@ class LoadService:
         self.stop()
 
     def wish(self, clusters=(), all_clusters=False, by_endpoint=False, seconds=0.3):
+        interval_ns = int(seconds * SLOWNESS * 1e9)
         response = lrs_pb2.LoadStatsResponse(
             clusters=clusters, send_all_clusters=all_clusters, report_endpoint_granularity=by_endpoint,
-            load_reporting_interval=duration_pb2.Duration(nanos=int(seconds * SLOWNESS * 1e9)))
+            load_reporting_interval=duration_pb2.Duration(seconds=interval_ns // 10**9, nanos=interval_ns % 10**9))
         self._response = response.SerializeToString()
         with self._news:
             for events in self._queues:
