@@ -97,7 +97,7 @@ void L4Session::make_pacers(uint32_t route) {
 
 bool L4Session::waits_for_turn() {
   const FlowPacers* const both = pacers();
-  return both && both->wait();
+  return both && both->either_waits();
 }
 
 // Reads, unless its turn has to come first.

@@ -45,7 +45,7 @@ struct FlowPacers {
 
   FlowPacer upload, download;
 
-  bool wait() const { return upload.waits() || download.waits(); }
+  bool either_waits() const { return upload.waits() || download.waits(); }
 };
 
 }  // namespace sluice

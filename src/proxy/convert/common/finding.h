@@ -24,7 +24,7 @@ std::string_view severity_text(Severity severity);
 /// One finding. A client of a control plane rejects the resource of a refused one.
 struct Finding {
   std::string kind;  ///< Of the resource: `listener`, `route configuration`, `cluster`, ...; or the directive.
-  std::string name;  ///< Of the resource, or what tells the directive from others of its kind.
+  std::string name;  ///< Of the resource or the section; of a directive its first argument.
   std::string path;  ///< Of the field, from the resource on: `filter_chains[0].filters[1]`; empty: the resource.
   std::string message;
   Severity severity = Severity::kRefused;

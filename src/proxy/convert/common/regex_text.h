@@ -10,7 +10,8 @@
 
 namespace sluice::convert {
 
-/// An expression that fits the texts of which `regex` fits a part; nothing if RE2 does not know it.
+/// An expression that matches the whole of each text in which `regex` matches a part. Nothing if RE2 does not accept
+/// it.
 std::optional<std::string> whole_regex_of(std::string_view regex, bool any_case);
 
 /// The same for paths.

@@ -14,7 +14,7 @@ namespace sluice::convert {
 
 /// The requests for which all of these hold.
 struct RequestSet {
-  std::vector<std::string> hosts;  ///< Patterns, one of which fits the host; none: all hosts.
+  std::vector<std::string> hosts;  ///< Patterns, one of which matches the host. Empty: all hosts.
   PathSet path;
   std::vector<std::string> methods;
   std::vector<std::string> sources;  ///< Ranges of addresses.

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "proxy/common/suggestions.h"
 #include "proxy/config/model/address.h"
+#include "proxy/convert/haproxy/parameter_rule.h"
 
 namespace sluice::convert::haproxy {
 namespace {
@@ -21,91 +22,61 @@ using config::Node;
 
 constexpr uint32_t kMostPorts = 100;
 
-// Words that another follows.
-bool takes_value(std::string_view word) {
-  constexpr std::string_view kNames[] = {"crt",
-                                         "ca-file",
-                                         "ca-verify-file",
-                                         "crl-file",
-                                         "verify",
-                                         "alpn",
-                                         "npn",
-                                         "proto",
-                                         "ciphers",
-                                         "ciphersuites",
-                                         "curves",
-                                         "ecdhe",
-                                         "ssl-min-ver",
-                                         "ssl-max-ver",
-                                         "maxconn",
-                                         "backlog",
-                                         "mode",
-                                         "user",
-                                         "group",
-                                         "uid",
-                                         "gid",
-                                         "name",
-                                         "id",
-                                         "nice",
-                                         "process",
-                                         "thread",
-                                         "shards",
-                                         "interface",
-                                         "namespace",
-                                         "tls-ticket-keys",
-                                         "crt-list",
-                                         "ca-sign-file",
-                                         "ca-sign-pass",
-                                         "severity-output",
-                                         "level",
-                                         "tcp-ut",
-                                         "mss",
-                                         "crt-ignore-err",
-                                         "ca-ignore-err",
-                                         "sigalgs",
-                                         "client-sigalgs",
-                                         "ocsp-update"};
-  return std::find(std::begin(kNames), std::end(kNames), word) != std::end(kNames);
-}
-
-bool is_ignored_word(std::string_view word) {
-  constexpr std::string_view kNames[] = {"ciphers",
-                                         "ciphersuites",
-                                         "curves",
-                                         "ecdhe",
-                                         "ssl-max-ver",
-                                         "npn",
-                                         "mode",
-                                         "user",
-                                         "group",
-                                         "uid",
-                                         "gid",
-                                         "name",
-                                         "id",
-                                         "nice",
-                                         "process",
-                                         "thread",
-                                         "shards",
-                                         "level",
-                                         "tcp-ut",
-                                         "mss",
-                                         "tfo",
-                                         "defer-accept",
-                                         "no-sslv3",
-                                         "no-tlsv10",
-                                         "no-tlsv11",
-                                         "strict-sni",
-                                         "prefer-client-ciphers",
-                                         "severity-output",
-                                         "sigalgs",
-                                         "v4v6",
-                                         "v6only",
-                                         "maxconn",
-                                         "tls-ticket-keys",
-                                         "force-tlsv12",
-                                         "allow-0rtt"};
-  return std::find(std::begin(kNames), std::end(kNames), word) != std::end(kNames);
-}
+constexpr ParameterRule kBindParameters[] = {
+    {"allow-0rtt", false, true},
+    {"alpn", true, false},
+    {"backlog", true, false},
+    {"ca-file", true, false},
+    {"ca-ignore-err", true, false},
+    {"ca-sign-file", true, false},
+    {"ca-sign-pass", true, false},
+    {"ca-verify-file", true, false},
+    {"ciphers", true, true},
+    {"ciphersuites", true, true},
+    {"client-sigalgs", true, false},
+    {"crl-file", true, false},
+    {"crt", true, false},
+    {"crt-ignore-err", true, false},
+    {"crt-list", true, false},
+    {"curves", true, true},
+    {"defer-accept", false, true},
+    {"ecdhe", true, true},
+    {"force-tlsv12", false, true},
+    {"gid", true, true},
+    {"group", true, true},
+    {"id", true, true},
+    {"interface", true, false},
+    {"level", true, true},
+    {"maxconn", true, true},
+    {"mode", true, true},
+    {"mss", true, true},
+    {"name", true, true},
+    {"namespace", true, false},
+    {"nice", true, true},
+    {"no-sslv3", false, true},
+    {"no-tlsv10", false, true},
+    {"no-tlsv11", false, true},
+    {"npn", true, true},
+    {"ocsp-update", true, false},
+    {"prefer-client-ciphers", false, true},
+    {"process", true, true},
+    {"proto", true, false},
+    {"severity-output", true, true},
+    {"shards", true, true},
+    {"sigalgs", true, true},
+    {"ssl-max-ver", true, true},
+    {"ssl-min-ver", true, false},
+    {"strict-sni", false, true},
+    {"tcp-ut", true, true},
+    {"tfo", false, true},
+    {"thread", true, true},
+    {"tls-ticket-keys", true, true},
+    {"uid", true, true},
+    {"user", true, true},
+    {"v4v6", false, true},
+    {"v6only", false, true},
+    {"verify", true, false},
+};
 
 class BindReader {
  public:
@@ -116,9 +87,10 @@ class BindReader {
     if (made_.addresses.empty()) return std::nullopt;
     for (size_t i = 2; i < line_.words.size(); ++i) {
       const std::string& word = line_.words[i];
-      const std::string_view value = takes_value(word) ? line_.word(i + 1) : "";
-      if (!read_word(word, value)) return std::nullopt;
-      if (takes_value(word)) ++i;
+      const ParameterRule* const rule = find_parameter(kBindParameters, word);
+      const bool takes_value = rule && rule->takes_value;
+      if (!read_word(word, takes_value ? line_.word(i + 1) : "", rule && rule->is_ignored)) return std::nullopt;
+      if (takes_value) ++i;
     }
     if (made_.has_tls && !put_tls()) return std::nullopt;
     if (ip6_only_) put(made_.keys, "ipv6_only", "true");
@@ -156,7 +128,7 @@ class BindReader {
   }
 
   // Returns false if the address is left out.
-  bool read_word(const std::string& word, std::string_view value) {
+  bool read_word(const std::string& word, std::string_view value, bool is_ignored) {
     if (word == "ssl") {
       made_.has_tls = true;
     } else if (word == "crt") {
@@ -185,7 +157,7 @@ class BindReader {
       state_.refuse(line_,
                     absl::StrCat("there is no counterpart of ", config::in_quotes(word), ": the address is left out"));
       return false;
-    } else if (!is_ignored_word(word)) {
+    } else if (!is_ignored) {
       state_.refuse(line_, absl::StrCat("there is no counterpart of ", config::in_quotes(word)));
     }
     return true;
