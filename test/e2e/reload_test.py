@@ -370,6 +370,29 @@ class Reload(TlsTest):
             self.assertEqual(client.get(), "a")
         self.assertEqual(proxy.stats().total("configurations_drained_total"), 0)
 
+    def test_connections_that_endpoints_keep_open(self):
+        """Defect: a configuration that no client used counted towards `max_generations` while its idle connections to
+        endpoints were closing."""
+        def stays(sock):
+            while b"\r\n\r\n" in sock.recv(65536):
+                sock.sendall(RESPONSE % (1, b"a"))
+            over.wait()
+        over = threading.Event()
+        self.addCleanup(over.set)
+        origin = self.keep(Origin(stays))
+        proxy, config = self.start_with(listener("main", http={"forward": "x"}), upstreams=[upstream("x", origin)],
+                                        reload={"max_generations": 3})
+        client = self.keep(Http1(proxy))
+        most = 0
+        for i in range(8):
+            config["upstreams"][0]["connect_timeout"] = f"{100 + i}s"
+            proxy.reload(config)
+            self.assertEqual(client.get(), "a")
+            most = max(most, proxy.stats().total("configurations"))
+        self.assertGreater(most, 3, "no connection of an earlier configuration was still open")
+        self.assertEqual(proxy.stats().total("configurations_drained_total"), 0)
+        proxy.wait_for(lambda s: s.total("configurations") == 1)
+
     def test_requests_of_the_oldest_configuration(self):
         """Their connections get GOAWAY and `Connection: close`, and the requests end in time."""
         config = self.config(listener("main", http={"forward": "x"}), upstreams=[upstream("x", self.a)],

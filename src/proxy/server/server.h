@@ -154,6 +154,8 @@ class Server {
     bool draining = false;
     // When to end what is left, while it drains.
     std::chrono::steady_clock::time_point end_at = std::chrono::steady_clock::time_point::max();
+
+    bool has_clients() const;
   };
   void leave(const Retired& retired, bool now);
 

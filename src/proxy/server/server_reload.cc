@@ -167,16 +167,23 @@ void Server::retire(Generation old, ProcessView::Applied applied,
   close_unused_logs();
 }
 
-// Makes the connections of the oldest generations leave if too many are in use.
+// Makes the connections of the oldest generations leave if clients still use too many.
 void Server::bound_generations() {
   const config::Config& config = *generation_.config;
   const size_t bound = config.reload.max_generations;
-  if (retired_.size() + 1 > bound) {
+  const auto excess = [&] {
+    const auto used = static_cast<size_t>(std::count_if(retired_.begin(), retired_.end(), [](const Retired& each) { return each.has_clients(); }));
+    return used + 1 > bound ? used + 1 - bound : 0;
+  };
+  if (excess() > 0) {
     leave({}, /*now=*/false);  // Workers look for unused parts only now and then.
     destroy_unused();
   }
-  for (size_t i = 0; i + bound < retired_.size() + 1; ++i) {
-    Retired& oldest = retired_[i];
+  size_t left = excess();
+  for (Retired& oldest : retired_) {
+    if (left == 0) break;
+    if (!oldest.has_clients()) continue;
+    --left;
     if (std::exchange(oldest.draining, true)) continue;
     log_line(LogLevel::kWarning, absl::StrCat("reload: more than ", bound,
                                               " configurations are in use (reload.max_generations): the connections "
@@ -187,6 +194,11 @@ void Server::bound_generations() {
     leave(oldest, /*now=*/false);
     publish_view();
   }
+}
+
+// Connections to endpoints do not count: when no client needs them, they end by themselves.
+bool Server::Retired::has_clients() const {
+  return std::any_of(listeners.begin(), listeners.end(), [](const auto& each) { return each.use_count() > 1; });
 }
 
 void Server::end_overdue(std::chrono::steady_clock::time_point now) {
