@@ -1,5 +1,5 @@
-# Gives the target llhttp: the generated C of its release, which has no dependencies. From 9.3 on it has all that the
-# HTTP/1.1 codec asks for.
+# Gives the target llhttp: the generated C of its release, which has no dependencies. Tests compare how the HTTP/1.1 codec
+# reads fields with it. From 9.3 on it has all that they call.
 sluice_use_system(llhttp use_system)
 if(use_system)
   find_path(LLHTTP_INCLUDE_DIR llhttp.h)

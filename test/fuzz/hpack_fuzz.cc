@@ -114,7 +114,7 @@ class Fuzz : test::FuzzInput {
       if (flags % 8 == 0 && !value.empty()) value.resize(value.size() * (1 + flags), value[0]);
       size += name.size() + value.size() + 32;
       if (size > 30'000) break;
-      if (!head.fields.add(pool_, name, value, flags % 4 == 1)) break;
+      if (!head.fields.add(pool_, name, value, {.sensitive = flags % 4 == 1})) break;
     }
     Buffer out;
     encoder_->encode_head(pool_, head, 1, true, out);

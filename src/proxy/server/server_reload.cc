@@ -172,7 +172,8 @@ void Server::bound_generations() {
   const config::Config& config = *generation_.config;
   const size_t bound = config.reload.max_generations;
   const auto excess = [&] {
-    const auto used = static_cast<size_t>(std::count_if(retired_.begin(), retired_.end(), [](const Retired& each) { return each.has_clients(); }));
+    const auto used = static_cast<size_t>(
+        std::count_if(retired_.begin(), retired_.end(), [](const Retired& each) { return each.has_clients(); }));
     return used + 1 > bound ? used + 1 - bound : 0;
   };
   if (excess() > 0) {

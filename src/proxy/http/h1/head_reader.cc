@@ -1,12 +1,11 @@
 #include "proxy/http/h1/head_reader.h"
 
-#include <llhttp.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 
 #include "proxy/common/token.h"
+#include "proxy/http/h1/field_line.h"
 #include "proxy/http/h1/start_line.h"
 #include "proxy/http/message/message_rules.h"
 #include "sluice/internal/check.h"
@@ -17,7 +16,7 @@ namespace {
 
 enum class Kind : uint8_t { kRequest, kResponse, kRequestTrailers, kResponseTrailers };
 
-// The state collected while llhttp parses a head.
+// What the fields of a head or of trailers say.
 struct Reading {
   Kind kind;
   const Http1Options& options;
@@ -27,9 +26,6 @@ struct Reading {
   bool version_1_0 = false;
   bool upgrade_required = false;  // The response's status is 426.
 
-  std::string_view name, value;  // The field being read.
-  Error error;
-
   std::string_view host, websocket_key, websocket_accept;
   uint32_t hosts = 0, codings = 0, lengths = 0, expectations = 0, websocket_fields = 0;
   bool chunked = false, close = false, keep_alive = false, upgrade = false, websocket = false, te_trailers = false;
@@ -37,18 +33,28 @@ struct Reading {
   std::array<std::string_view, 16> named{};  // Fields named by Connection.
   size_t named_count = 0;
 
-  Error take_field();
-  Error take_connection();
-  Error take_transfer_coding();
+  Error take_lines(std::string_view section);
+  Error take_field(std::string_view name, std::string_view value);
+  Error take_connection(std::string_view value);
+  Error take_transfer_coding(std::string_view value);
   Error finish();
-  Error add(std::string_view field_name, std::string_view field_value) {
-    return fields.add_lowered(pool, field_name, field_value) ? Error() : too_large(431, "a head that is too large");
+  Error add(std::string_view name, std::string_view value, Fields::Traits traits = {}) {
+    return fields.add_lowered(pool, name, value, traits) ? Error() : too_large(431, "a head that is too large");
   }
 };
 
-// Handles a complete field.
-Error Reading::take_field() {
-  value = trimmed(value);
+// `section`: lines that end with CR LF, the last one empty.
+Error Reading::take_lines(std::string_view section) {
+  while (section.size() > 2) {
+    FieldLine line;
+    if (const Error error = take_field_line(section, line)) return error;
+    if (const Error error = take_field(line.name, line.value)) return error;
+  }
+  SLUICE_DCHECK(section == "\r\n");
+  return finish();
+}
+
+Error Reading::take_field(std::string_view name, std::string_view value) {
   const bool trailers = kind == Kind::kRequestTrailers || kind == Kind::kResponseTrailers;
   const bool request = kind == Kind::kRequest || kind == Kind::kRequestTrailers;
   if (request && name.find('_') != std::string_view::npos) {
@@ -68,7 +74,8 @@ Error Reading::take_field() {
       te_trailers = te_trailers || has_member(value, "trailers");
       return {};
     case 4:
-      if (!request || !same(name, "host")) break;
+      if (!same(name, "host")) break;
+      if (!request) return add(name, value);
       ++hosts;
       host = value;
       return {};
@@ -85,7 +92,7 @@ Error Reading::take_field() {
       if (upgrade_required) return add(name, value);
       return {};
     case 10:
-      if (same(name, "connection")) return take_connection();
+      if (same(name, "connection")) return take_connection(value);
       if (same(name, "keep-alive")) return {};
       break;
     case 14:
@@ -97,7 +104,7 @@ Error Reading::take_field() {
       if (same(name, "proxy-connection")) return {};
       break;
     case 17:
-      if (same(name, "transfer-encoding")) return take_transfer_coding();
+      if (same(name, "transfer-encoding")) return take_transfer_coding(value);
       if (!same(name, "sec-websocket-key")) break;
       ++websocket_fields;
       websocket_key = value;
@@ -110,10 +117,10 @@ Error Reading::take_field() {
     default:
       break;
   }
-  return add(name, value);
+  return add(name, value, {.ordinary = true});
 }
 
-Error Reading::take_connection() {
+Error Reading::take_connection(std::string_view value) {
   Error problem;
   each_member(value, [&](std::string_view member) {
     if (!is_token(member)) {
@@ -138,7 +145,7 @@ Error Reading::take_connection() {
   return problem;
 }
 
-Error Reading::take_transfer_coding() {
+Error Reading::take_transfer_coding(std::string_view value) {
   if (version_1_0) return malformed("a Transfer-Encoding in HTTP/1.0");
   if (++codings > 1) return malformed("more than one Transfer-Encoding");
   if (same(value, "chunked")) {
@@ -171,60 +178,6 @@ Error add_length(Reading& reading) {
   return reading.add("content-length", {digits.data(), static_cast<size_t>(end.ptr - digits.data())});
 }
 
-// ---- llhttp ----
-
-Reading& reading_of(llhttp_t* parser) { return *static_cast<Reading*>(parser->data); }
-
-int on_field(llhttp_t* parser, const char* at, size_t bytes) {
-  Reading& reading = reading_of(parser);
-  reading.name = {reading.name.empty() ? at : reading.name.data(), reading.name.size() + bytes};
-  return 0;
-}
-
-int on_value(llhttp_t* parser, const char* at, size_t bytes) {
-  Reading& reading = reading_of(parser);
-  reading.value = {reading.value.empty() ? at : reading.value.data(), reading.value.size() + bytes};
-  return 0;
-}
-
-int on_value_complete(llhttp_t* parser) {
-  Reading& reading = reading_of(parser);
-  reading.error = reading.take_field();
-  reading.name = reading.value = {};
-  return reading.error ? HPE_USER : 0;
-}
-
-int on_headers_complete(llhttp_t*) { return HPE_PAUSED; }
-
-constexpr llhttp_settings_t kSettings = {
-    .on_header_field = on_field,
-    .on_header_value = on_value,
-    .on_headers_complete = on_headers_complete,
-    .on_header_value_complete = on_value_complete,
-};
-
-// A start line for llhttp in place of the message's own, which start_line.h has parsed: llhttp refuses methods and
-// versions that it does not know.
-constexpr std::string_view kRequestLine = "GET / HTTP/1.1\r\n", kStatusLine = "HTTP/1.1 200 OK\r\n";
-
-// Parses the fields in `bytes`, which begins after the start line.
-Error run_llhttp(llhttp_type_t type, std::string_view bytes, Reading& reading) {
-  const std::string_view start_line = type == HTTP_REQUEST ? kRequestLine : kStatusLine;
-  llhttp_t parser;
-  llhttp_init(&parser, type, &kSettings);
-  parser.data = &reading;
-  SLUICE_CHECK(llhttp_execute(&parser, start_line.data(), start_line.size()) == HPE_OK);
-  const llhttp_errno_t result = llhttp_execute(&parser, bytes.data(), bytes.size());
-  if (reading.error) return reading.error;
-  if (result != HPE_PAUSED) {
-    const char* const reason = llhttp_get_error_reason(&parser);
-    return malformed(reason && *reason ? reason : "an incomplete head");
-  }
-  // llhttp and HeadScan must agree on where the head ends.
-  if (llhttp_get_error_pos(&parser) != bytes.data() + bytes.size()) return malformed("a head that ends early");
-  return reading.finish();
-}
-
 void set_persistence(const Reading& reading, MessageInfo& info) {
   info.version_1_0 = reading.version_1_0;
   info.persistent = !reading.close && (!reading.version_1_0 || reading.keep_alive);
@@ -235,6 +188,8 @@ std::string_view first_line(std::string_view bytes) { return bytes.substr(0, byt
 std::string_view behind_first_line(std::string_view bytes) { return bytes.substr(bytes.find('\n') + 1); }
 
 }  // namespace
+
+bool is_ordinary(std::string_view name) { return !is_hop_by_hop(name) && name != "content-length" && name != "host"; }
 
 bool is_hop_by_hop(std::string_view name) {
   switch (name.size()) {
@@ -270,7 +225,7 @@ Error read_request(std::string_view bytes, size_t fields, const Http1Options& op
                   .pool = pool,
                   .fields = head.fields,
                   .version_1_0 = line.version_1_0};
-  if (const Error error = run_llhttp(HTTP_REQUEST, behind_first_line(bytes), reading)) return error;
+  if (const Error error = reading.take_lines(behind_first_line(bytes))) return error;
 
   info.kind = kind_of(line.method);
   const bool connect = info.kind == RequestKind::kConnect;
@@ -316,7 +271,7 @@ Error read_response(std::string_view bytes, size_t fields, const Http1Options& o
                   .fields = head.fields,
                   .version_1_0 = version_1_0,
                   .upgrade_required = head.status == 426};
-  if (const Error error = run_llhttp(HTTP_RESPONSE, behind_first_line(bytes), reading)) return error;
+  if (const Error error = reading.take_lines(behind_first_line(bytes))) return error;
 
   set_persistence(reading, info);
   const bool success = head.status / 100 == 2;
@@ -364,7 +319,7 @@ Error read_trailers(std::string_view bytes, bool of_request, const Http1Options&
                   .counters = counters,
                   .pool = pool,
                   .fields = trailers};
-  return run_llhttp(of_request ? HTTP_REQUEST : HTTP_RESPONSE, bytes, reading);
+  return reading.take_lines(bytes);
 }
 
 }  // namespace sluice::http1

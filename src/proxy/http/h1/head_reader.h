@@ -49,5 +49,7 @@ Error read_trailers(std::string_view bytes, bool of_request, const Http1Options&
 
 /// Whether a field applies to one connection only, so that only the codec itself may write it.
 bool is_hop_by_hop(std::string_view name);
+/// Whether no codec writes or drops the field by itself. `name` is in lower case.
+bool is_ordinary(std::string_view name);
 
 }  // namespace sluice::http1

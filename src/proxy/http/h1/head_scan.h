@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "proxy/http/h1/error.h"
 #include "sluice/buffer.h"
@@ -28,11 +29,14 @@ class HeadScan {
   void reset() { *this = HeadScan(); }
 
  private:
+  // The next bytes, at least one.
+  Result scan(std::string_view window, const Limits& limits, Error& error);
+
   uint32_t scanned_ = 0;
   uint32_t line_ = 0;     // Where the current, incomplete line begins.
   uint16_t lines_ = 0;    // Counted as in Limits.
   bool started_ = false;  // The start line is complete.
-  char last_ = '\0';      // The last byte scanned.
+  char last_ = '\0';      // The last byte of the last window.
 };
 
 }  // namespace sluice::http1

@@ -5,6 +5,7 @@
 
 #include "proxy/common/token.h"
 #include "proxy/http/h1/head_reader.h"
+#include "sluice/internal/check.h"
 
 namespace sluice::http1 {
 
@@ -39,22 +40,30 @@ void Writer::put_field_in_pieces(std::string_view name, std::string_view value) 
 }
 
 void Writer::number(uint64_t value, int base) {
-  std::array<char, 20> digits;
-  const std::to_chars_result end = std::to_chars(digits.data(), digits.data() + digits.size(), value, base);
-  text({digits.data(), static_cast<size_t>(end.ptr - digits.data())});
+  constexpr size_t kMostDigits = 20;
+  if (left() < kMostDigits) {
+    commit();
+    take_room(kMostDigits);
+  }
+  char* const at = reinterpret_cast<char*>(at_);
+  at_ += std::to_chars(at, at + kMostDigits, value, base).ptr - at;
 }
 
 void Writer::fields(const Fields& fields, Of of) {
+  const auto belongs = [of](std::string_view name) {
+    if (is_hop_by_hop(name)) return of == Of::kUpgradeRequired && name == "upgrade";
+    return name != "content-length" && !(of == Of::kRequest && name == "host");
+  };
   for (const Fields::Field field : fields) {
-    if (is_hop_by_hop(field.name) && !(of == Of::kUpgradeRequired && field.name == "upgrade")) continue;
-    if (field.name == "content-length" || (of == Of::kRequest && field.name == "host")) continue;
-    this->field(field.name, field.value);
+    if (field.traits.ordinary || belongs(field.name)) this->field(field.name, field.value);
   }
 }
 
 bool are_safe(const Fields& fields) {
+  const auto is_safe = [](const Fields::Field& field) { return is_token(field.name) && is_field_text(field.value); };
   for (const Fields::Field field : fields) {
-    if (!is_token(field.name) || !is_field_text(field.value)) return false;
+    SLUICE_DCHECK(!field.traits.ordinary || (is_safe(field) && is_ordinary(field.name)));
+    if (!field.traits.ordinary && !is_safe(field)) return false;
   }
   return true;
 }

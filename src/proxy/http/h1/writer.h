@@ -3,9 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
+#include "proxy/common/short_copy.h"
 #include "proxy/http/message/fields.h"
 #include "sluice/buffer.h"
 #include "sluice/chunk_pool.h"
@@ -42,7 +42,7 @@ class Writer {
   size_t left() const { return static_cast<size_t>(end_ - at_); }
   /// Precondition: there is room.
   void put(std::string_view text) {
-    if (!text.empty()) std::memcpy(at_, text.data(), text.size());
+    copy_short(at_, text.data(), text.size());
     at_ += text.size();
   }
   void put_in_pieces(std::string_view text);

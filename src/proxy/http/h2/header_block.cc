@@ -103,14 +103,17 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
     // Dropped rather than malformed: RFC 9110 section 6.5.1 lets a recipient drop fields that do not belong in
     // trailers.
     if (name == "content-length") return breaks("a Content-Length in trailers");
-    return !may_be_in_trailers(name) || kept(head_.fields.add(pool, name, value, sensitive));
+    return !may_be_in_trailers(name) || kept(head_.fields.add(pool, name, value, {.sensitive = sensitive}));
   }
+  bool ordinary = true;
   switch (name.size()) {
     case 2:
-      if (name == "te" && value != "trailers") return breaks("a TE other than trailers");
+      ordinary = name != "te";
+      if (!ordinary && value != "trailers") return breaks("a TE other than trailers");
       break;
     case 4:
-      if (name == "host" && kind_ == Kind::kRequest) return add_host(pool, value);
+      ordinary = name != "host";
+      if (!ordinary && kind_ == Kind::kRequest) return add_host(pool, value);
       break;
     case 6:
       if (name == "cookie") return add_crumb(pool, value, sensitive);
@@ -119,14 +122,16 @@ bool Http2HeaderBlock::add_field(ChunkPool& pool, std::string_view name, std::st
       if (name == "priority") priority_.parse(value);
       break;
     case 14:
-      if (name == "content-length" && !add_content_length(value)) return false;
+      ordinary = name != "content-length";
+      if (ordinary) break;
+      if (!add_content_length(value)) return false;
       // An HTTP/1.1 server may misread leading zeros, for example as octal.
-      if (name == "content-length") value.remove_prefix(std::min(value.find_first_not_of('0'), value.size() - 1));
+      value.remove_prefix(std::min(value.find_first_not_of('0'), value.size() - 1));
       break;
     default:
       break;
   }
-  return kept(head_.fields.add(pool, name, value, sensitive));
+  return kept(head_.fields.add(pool, name, value, {.sensitive = sensitive, .ordinary = ordinary}));
 }
 
 // Joins cookie crumbs, into which HTTP/2 may split one Cookie field: RFC 9113 section 8.2.3.
@@ -194,7 +199,7 @@ bool Http2HeaderBlock::finish_request() {
 void Http2HeaderBlock::finish(ChunkPool& pool) {
   if (verdict_ == Verdict::kGood && cookie_) {
     const std::string_view joined(reinterpret_cast<const char*>(cookie_.data()), cookie_.size());
-    kept(head_.fields.add(pool, "cookie", joined, cookie_sensitive_));
+    kept(head_.fields.add(pool, "cookie", joined, {.sensitive = cookie_sensitive_, .ordinary = true}));
   }
   cookie_ = Lease();
   if (verdict_ != Verdict::kGood) return;

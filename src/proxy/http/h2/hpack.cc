@@ -227,7 +227,7 @@ class HpackEncoder::Block {
   enum class Of : uint8_t { kRequest, kResponse, kTrailers };
   void add(const Fields& fields, Of of) {
     for (const Fields::Field field : fields) {
-      if (belongs(field, of)) add(field.name, field.value, field.sensitive || is_secret(field.name));
+      if (belongs(field, of)) add(field.name, field.value, field.traits.sensitive || is_secret(field.name));
     }
   }
 

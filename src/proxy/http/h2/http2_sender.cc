@@ -119,7 +119,7 @@ void Http2Codec::send_trailers(Http2Stream& stream, const Fields& trailers) {
   }
   stream.queued_trailers_ = !trailers.empty();
   for (const Fields::Field field : trailers) {
-    const bool added = stream.trailers_.add(shared_.pool, field.name, field.value, field.sensitive);
+    const bool added = stream.trailers_.add(shared_.pool, field.name, field.value, field.traits);
     SLUICE_CHECK(added);  // They already fit into one Fields object.
   }
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "proxy/common/short_copy.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -48,18 +49,32 @@ void lower(std::span<char> text) {
 
 }  // namespace
 
-bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive) {
+// Precondition: make_room() has succeeded for it.
+inline Text Fields::write(std::string_view text) {
+  const Text written{text_bytes_, static_cast<uint16_t>(text.size())};
+  copy_short(chunk_.data() + text_bytes_, text.data(), text.size());
+  text_bytes_ = static_cast<uint16_t>(text_bytes_ + text.size());
+  return written;
+}
+
+inline bool Fields::append(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits) {
   ChunkRef old;  // Keeps the old chunk alive, because the arguments may point into it.
-  if (!make_room(pool, name.size() + value.size(), 1, old)) return false;
+  if (!has_room(name.size() + value.size(), 1) && !make_room(pool, name.size() + value.size(), 1, old)) return false;
   const Text name_text = write(name), value_text = write(value);
-  new (entries_end() - 1 - count_) Entry{name_text, value_text, sensitive};
+  new (entries_end() - 1 - count_) Entry{name_text, value_text, traits};
   ++count_;
+  name_sizes_ |= size_bit(name);
   return true;
 }
 
-bool Fields::add_lowered(ChunkPool& pool, std::string_view name, std::string_view value) {
-  if (!add(pool, name, value)) return false;
-  lower({reinterpret_cast<char*>(chunk_.data()) + entry(size_t{count_} - 1).name.offset, name.size()});
+bool Fields::add(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits) {
+  return append(pool, name, value, traits);
+}
+
+bool Fields::add_lowered(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits) {
+  if (!append(pool, name, value, traits)) return false;
+  const size_t at = text_bytes_ - value.size() - name.size();
+  lower({reinterpret_cast<char*>(chunk_.data()) + at, name.size()});
   return true;
 }
 
@@ -77,7 +92,7 @@ void Fields::reserve(ChunkPool& pool, size_t count, size_t text_bytes) {
 }
 
 // Messages have many fields, and few names are looked for: nearly all differ in size or in the first character.
-size_t Fields::find(std::string_view name, size_t from) const {
+size_t Fields::search(std::string_view name, size_t from) const {
   if (from >= count_ || name.empty()) return npos;
   const Entry* const first = entries_end();
   const Entry* const last = first - count_;
@@ -120,8 +135,8 @@ size_t Fields::remove(std::string_view name) {
 void Fields::clear() { *this = Fields(); }
 
 bool Fields::make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old) {
+  if (has_room(text_bytes, entries)) return true;
   const size_t texts = text_bytes_ + text_bytes;
-  if (chunk_ && texts + (count_ + entries) * sizeof(Entry) < chunk_.capacity()) return true;  // The usual case.
   // Offsets and sizes have 16 bits.
   if (texts > UINT16_MAX) return false;
   const size_t bytes = texts + (count_ + entries) * sizeof(Entry);
@@ -141,14 +156,6 @@ ChunkRef Fields::take_chunk(ChunkPool& pool, size_t bytes) {
                 entry_bytes);
   }
   return std::exchange(chunk_, std::move(larger));
-}
-
-// Precondition: make_room() has succeeded for it.
-Text Fields::write(std::string_view text) {
-  const Text written{text_bytes_, static_cast<uint16_t>(text.size())};
-  if (!text.empty()) std::memcpy(chunk_.data() + text_bytes_, text.data(), text.size());
-  text_bytes_ = static_cast<uint16_t>(text_bytes_ + text.size());
-  return written;
 }
 
 }  // namespace sluice

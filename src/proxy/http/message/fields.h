@@ -31,27 +31,36 @@ class Fields {
   Fields(Fields&& other) noexcept
       : chunk_(std::move(other.chunk_)),
         text_bytes_(std::exchange(other.text_bytes_, uint16_t{0})),
-        count_(std::exchange(other.count_, uint16_t{0})) {}
+        count_(std::exchange(other.count_, uint16_t{0})),
+        name_sizes_(std::exchange(other.name_sizes_, 0)) {}
   Fields& operator=(Fields&& other) noexcept {
     chunk_ = std::move(other.chunk_);
     text_bytes_ = std::exchange(other.text_bytes_, uint16_t{0});
     count_ = std::exchange(other.count_, uint16_t{0});
+    name_sizes_ = std::exchange(other.name_sizes_, 0);
     return *this;
   }
 
   /// The limit for texts and entries together: one chunk of the largest tier.
   static constexpr size_t kMaxBytes = size_t{64} * 1024;
 
+  /// What is known of a field. None of it: `{}`.
+  struct Traits {
+    bool sensitive;  ///< Must never enter a compression table (RFC 7541 section 7.1.3).
+    /// HTTP/1.1 can send it as it is: its reader has checked that the name is a token, that the value is field text,
+    /// and that a codec does not write this field itself (http1::is_ordinary()).
+    bool ordinary;
+  };
   struct Field {
     std::string_view name, value;
-    bool sensitive;  ///< Must never enter a compression table (RFC 7541 section 7.1.3).
+    Traits traits;
   };
 
   /// Appends a field. Returns false and adds nothing if that would exceed kMaxBytes. Goes beyond the pool's budget if
   /// need be: what a peer may send is bounded elsewhere. The arguments may be views into this object.
-  [[nodiscard]] bool add(ChunkPool& pool, std::string_view name, std::string_view value, bool sensitive = false);
+  [[nodiscard]] bool add(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits = {});
   /// Like add(), but converts A to Z in the name to lower case.
-  [[nodiscard]] bool add_lowered(ChunkPool& pool, std::string_view name, std::string_view value);
+  [[nodiscard]] bool add_lowered(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits = {});
   /// Stores a text that is not a field. `second`, if given, directly follows `first`. Returns false as add() does.
   [[nodiscard]] bool keep(ChunkPool& pool, std::string_view text, Text& kept) { return keep(pool, text, {}, kept); }
   [[nodiscard]] bool keep(ChunkPool& pool, std::string_view first, std::string_view second, Text& kept);
@@ -67,7 +76,7 @@ class Fields {
   /// Precondition: index < size().
   Field operator[](size_t index) const {
     const Entry& e = entry(index);
-    return {text(e.name), text(e.value), e.sensitive};
+    return {text(e.name), text(e.value), e.traits};
   }
   /// Memory that it holds in the pool.
   size_t held_bytes() const { return chunk_ ? chunk_.capacity() : 0; }
@@ -76,7 +85,9 @@ class Fields {
 
   static constexpr size_t npos = static_cast<size_t>(-1);
   /// The index of the first field of this name at or after `from`; npos if there is none.
-  size_t find(std::string_view name, size_t from = 0) const;
+  size_t find(std::string_view name, size_t from = 0) const {
+    return (name_sizes_ & size_bit(name)) == 0 ? npos : search(name, from);
+  }
   /// Where a field's value is; it stays there when the field is removed. Precondition: index < size().
   Text value_text(size_t index) const { return entry(index).value; }
   /// The value of the first field of this name; empty if there is none.
@@ -95,12 +106,18 @@ class Fields {
  private:
   struct Entry {
     Text name, value;
-    bool sensitive;
+    Traits traits;
   };
+  static uint32_t size_bit(std::string_view name) { return uint32_t{1} << (name.size() % 32); }
+  size_t search(std::string_view name, size_t from) const;
   const char* chars() const { return reinterpret_cast<const char*>(chunk_.data()); }
   Entry* entries_end() const { return reinterpret_cast<Entry*>(chunk_.data() + chunk_.capacity()); }
   // Entries are stored in reverse: the first one is the last in the chunk.
   Entry& entry(size_t index) const { return *(entries_end() - 1 - index); }
+  bool has_room(size_t text_bytes, size_t entries) const {
+    return chunk_ && text_bytes_ + text_bytes + (count_ + entries) * sizeof(Entry) < chunk_.capacity();
+  }
+  bool append(ChunkPool& pool, std::string_view name, std::string_view value, Traits traits);
   bool make_room(ChunkPool& pool, size_t text_bytes, size_t entries, ChunkRef& old);
   ChunkRef take_chunk(ChunkPool& pool, size_t bytes);
   Text write(std::string_view text);
@@ -108,6 +125,7 @@ class Fields {
   ChunkRef chunk_;
   uint16_t text_bytes_ = 0;
   uint16_t count_ = 0;
+  uint32_t name_sizes_ = 0;  // The bits of the sizes of all names, and perhaps of removed ones.
 };
 
 class Fields::Iterator {
@@ -119,10 +137,13 @@ class Fields::Iterator {
   using reference = Field;
 
   Iterator() = default;
-  Iterator(const Fields& fields, size_t index) : fields_(&fields), index_(index) {}
-  Field operator*() const { return (*fields_)[index_]; }
+  Field operator*() const {
+    const Entry& entry = at_[-1];
+    return {
+        {chars_ + entry.name.offset, entry.name.size}, {chars_ + entry.value.offset, entry.value.size}, entry.traits};
+  }
   Iterator& operator++() {
-    ++index_;
+    --at_;
     return *this;
   }
   Iterator operator++(int) {
@@ -130,14 +151,17 @@ class Fields::Iterator {
     ++*this;
     return old;
   }
-  bool operator==(const Iterator& other) const { return index_ == other.index_; }
+  bool operator==(const Iterator& other) const { return at_ == other.at_; }
 
  private:
-  const Fields* fields_ = nullptr;
-  size_t index_ = 0;
+  friend class Fields;
+  Iterator(const char* chars, const Entry* at) : chars_(chars), at_(at) {}
+
+  const char* chars_ = nullptr;
+  const Entry* at_ = nullptr;  // Behind its entry, since entries are stored in reverse.
 };
 
-inline Fields::Iterator Fields::begin() const { return Iterator(*this, 0); }
-inline Fields::Iterator Fields::end() const { return Iterator(*this, count_); }
+inline Fields::Iterator Fields::begin() const { return chunk_ ? Iterator(chars(), entries_end()) : Iterator(); }
+inline Fields::Iterator Fields::end() const { return chunk_ ? Iterator(chars(), entries_end() - count_) : Iterator(); }
 
 }  // namespace sluice

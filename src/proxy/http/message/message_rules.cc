@@ -19,9 +19,12 @@ using http1::same;
 
 namespace {
 
-bool is_name_char(char c) {
-  return is_alpha(c) || is_digit(c) || std::string_view("-._~!$&'()*+;=").find(c) != std::string_view::npos;
-}
+constexpr std::array<bool, 256> kNameChars = [] {
+  std::array<bool, 256> chars{};
+  for (size_t c = 0; c < 128; ++c) chars[c] = is_alpha(static_cast<char>(c)) || is_digit(static_cast<char>(c));
+  for (const char c : std::string_view("-._~!$&'()*+;=")) chars[static_cast<uint8_t>(c)] = true;
+  return chars;
+}();
 
 bool is_ip6(std::string_view text) {
   std::array<char, INET6_ADDRSTRLEN> terminated{};
@@ -48,7 +51,8 @@ bool is_authority(std::string_view text) {
   }
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  return !name.empty() && std::all_of(name.begin(), name.end(), is_name_char) &&
+  return !name.empty() &&
+         std::all_of(name.begin(), name.end(), [](char c) { return kNameChars[static_cast<uint8_t>(c)]; }) &&
          (colon == std::string_view::npos || is_port(text.substr(colon + 1)));
 }
 

@@ -17,7 +17,7 @@ constexpr size_t kMaxWaitingBytes = size_t{256} * 1024;
 
 bool copy_fields(ChunkPool& pool, const Fields& from, Fields& to) {
   for (const Fields::Field field : from) {
-    if (!to.add(pool, field.name, field.value, field.sensitive)) return false;
+    if (!to.add(pool, field.name, field.value, field.traits)) return false;
   }
   return true;
 }

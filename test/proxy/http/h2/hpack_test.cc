@@ -165,14 +165,14 @@ TEST_F(HpackTest, FieldsThatHttp2ForbidsAreLeftOut) {
 TEST_F(HpackTest, SecretsAreNeverIndexed) {
   HpackEncoder encoder;
   Head head = response(pool_, 200, {{"authorization", "secret-a"}});
-  ASSERT_TRUE(head.fields.add(pool_, "x-key", "secret-b", true));
+  ASSERT_TRUE(head.fields.add(pool_, "x-key", "secret-b", {.sensitive = true}));
   const std::string first = encoded(encoder, head);
   EXPECT_EQ(first.size(), encoded(encoder, head).size());  // Nothing was added to the table.
   HpackDecoder decoder;
   Http2HeaderBlock block(Http2HeaderBlock::Kind::kResponse);
   ASSERT_EQ(decode(decoder, first, block), HpackDecoder::Status::kGood);
-  EXPECT_TRUE(block.head().fields[0].sensitive);
-  EXPECT_TRUE(block.head().fields[1].sensitive);
+  EXPECT_TRUE(block.head().fields[0].traits.sensitive);
+  EXPECT_TRUE(block.head().fields[1].traits.sensitive);
 }
 
 TEST_F(HpackTest, CookieCrumbsAreJoined) {

@@ -87,9 +87,9 @@ TEST_F(FieldsTest, NamesThatAreAlike) {
 }
 
 TEST_F(FieldsTest, Sensitive) {
-  ASSERT_TRUE(fields_.add(pool_, "a", "1", true) && fields_.add(pool_, "b", "2"));
-  EXPECT_TRUE(fields_[0].sensitive);
-  EXPECT_FALSE(fields_[1].sensitive);
+  ASSERT_TRUE(fields_.add(pool_, "a", "1", {.sensitive = true}) && fields_.add(pool_, "b", "2"));
+  EXPECT_TRUE(fields_[0].traits.sensitive);
+  EXPECT_FALSE(fields_[1].traits.sensitive);
 }
 
 TEST_F(FieldsTest, Removing) {

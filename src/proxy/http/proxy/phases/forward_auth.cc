@@ -101,7 +101,7 @@ class ForwardAuthPhase final : public Phase {
     const auto& names = rule_->request_headers;
     for (const Fields::Field field : from) {
       const bool goes = names.empty() ? describes_client(field.name) : is_among(names, field.name);
-      if (goes && !to.add(pool, field.name, field.value, field.sensitive)) return false;
+      if (goes && !to.add(pool, field.name, field.value, field.traits)) return false;
     }
     return true;
   }
@@ -129,7 +129,7 @@ class ForwardAuthPhase final : public Phase {
     remove_copied(exchange.request().fields);
     for (const Fields::Field field : response.fields) {
       if (!is_among(rule_->response_headers, field.name)) continue;
-      if (!exchange.request().fields.add(exchange.pool(), field.name, field.value, field.sensitive)) {
+      if (!exchange.request().fields.add(exchange.pool(), field.name, field.value, field.traits)) {
         return failed(exchange, Outcome::kFailed, "the request has no room for the fields of its response");
       }
     }
