@@ -55,7 +55,7 @@ class ListenerMapper {
     put_number(common_, "backlog", listener_, "tcp_backlog_size", 1, 65535);
     for (Chain& chain : chains_) map_chain_options(chain);
     std::vector<Node> all;
-    if (!are_alike() && can_be_apart()) {
+    if ((!are_alike() || have_overlapping_hosts()) && can_be_apart()) {
       is_apart_ = true;
       for (const Chain& chain : std::exchange(chains_, {})) {
         chains_ = {chain};
@@ -120,6 +120,21 @@ class ListenerMapper {
   bool are_alike() const {
     return std::all_of(chains_.begin(), chains_.end(),
                        [&](const Chain& chain) { return have_same_options(chain, chains_.front()); });
+  }
+
+  // Whether the routes of one chain could take requests of another one. In Envoy they cannot: the server name has
+  // chosen the chain, whatever the host of the request is.
+  bool have_overlapping_hosts() const {
+    if (chains_.size() == 1 || !chains_.front().is_http() || !chains_.front().tls) return false;
+    std::vector<std::string> names;
+    for (const Chain& chain : chains_) {
+      if (chain.names.empty()) return true;
+      names.insert(names.end(), chain.names.begin(), chain.names.end());
+    }
+    return std::any_of(names.begin(), names.end(), [&](const std::string& wide) {
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return name != wide && host_covers(wide, name); });
+    });
   }
 
   // Whether a listener for each chain can be told by the server name alone.

@@ -89,15 +89,15 @@ TEST(Sharing, NeedsAllAddresses) {
 TEST(Sharing, EachNameOnce) {
   EXPECT_EQ(errors_of({listener("a", "1.1.1.1:1", ", server_names: [ a.test, A.test ]"),
                        listener("b", "1.1.1.1:1", ", server_names: [ b.test, a.test ]")}),
-            "f:2:79: listeners[0].server_names[1]: \"a.test\" is listed twice\n"
-            "f:3:79: listeners[1].server_names[1]: \"a.test\" is already a name of listeners[0] (2:5), which has the "
+            "f:2:81: listeners[0].server_names[1]: \"a.test\" is listed twice\n"
+            "f:3:81: listeners[1].server_names[1]: \"a.test\" is already a name of listeners[0] (2:5), which has the "
             "same address");
 }
 
 TEST(Sharing, NamesNeedTls) {
   const std::string http = "  - { name: a, address: 1.1.1.1:1, server_names: a.test, http: { forward: u } }\n";
   EXPECT_EQ(errors_of({http}),
-            "f:2:52: listeners[0].server_names: needs `tls`: without it, clients of `http` send no server name");
+            "f:2:50: listeners[0].server_names: needs `tls`: without it, clients of `http` send no server name");
   const std::string rest = "  - { name: rest, address: 1.1.1.1:1, http: { forward: u } }\n";
   EXPECT_EQ(errors_of({listener("a", "1.1.1.1:1", absl::StrCat(", server_names: a.test, ", kTls)), rest}), "");
 }

@@ -104,6 +104,21 @@ TEST(FilterChains, WithOtherHttpOptionsShareTheAddress) {
   EXPECT_EQ(mapped.refused, 0U) << mapped.findings.front();
 }
 
+// Routes of one of them could take requests of another one, which in Envoy has been chosen by the server name. Defect:
+// the configuration was rejected, because of a route that is never taken.
+TEST(FilterChains, WithOverlappingNamesShareTheAddress) {
+  const Mapped wildcard = map_chains(
+      {chain("wide", "'*.a.test'", tls_of() + http_to("a")), chain("one", "x.a.test", tls_of() + http_to("b"))});
+  EXPECT_EQ(listeners_in(wildcard), 2U) << wildcard.text;
+  EXPECT_EQ(wildcard.error, "");
+  const Mapped rest =
+      map_chains({chain("rest", "", tls_of() + http_to("a")), chain("one", "x.a.test", tls_of() + http_to("b"))});
+  EXPECT_EQ(listeners_in(rest), 2U) << rest.text;
+  EXPECT_EQ(rest.error, "");
+  const Mapped routes = map_chains({chain("wide", "'*.a.test'", tcp_to("a")), chain("one", "x.a.test", tcp_to("b"))});
+  EXPECT_EQ(listeners_in(routes), 1U) << "routes of TCP know server names: " << routes.text;
+}
+
 // Defect: such a listener was refused.
 TEST(FilterChains, SomeTerminateTlsAndOthersPassItThrough) {
   const Mapped mapped =
