@@ -10,7 +10,7 @@ import time
 import harness
 from harness import SLOWNESS, wait_until
 from inspect_test import client_hello, enlarged, proxy_v2
-from origins import Origin, connect, echo, free_port, last_outcome, ping, receive_exactly
+from origins import Origin, connect, echo, free_port, last_outcome, outcome_of_connecting, ping, receive_exactly
 from tls_support import TlsTest
 
 ALERT = b"\x15\x03\x03\x00\x02\x02"  # Fatal; the description follows.
@@ -296,16 +296,32 @@ class Hello(Shared):
     def test_limits(self):
         """Each listener has its own limit of connections; sources are counted while no listener has them yet."""
         limits = {"max_connections_per_source": 3}
-        proxy = self.run_with(self.listener("rest", max_connections=1, **limits), self.listener("a", ["a.test"], **limits))
-        self.secure(self.at, name="other.test")
+        proxy = self.run_with(self.listener("rest", max_connections=2, **limits), self.listener("a", ["a.test"], **limits))
+        for _ in range(2):
+            self.secure(self.at, name="other.test")
         with self.assertRaises((ssl.SSLError, OSError)):
             self.secure(self.at, name="other.test")
         proxy.wait_for(lambda s: s.refused("listener") == 1)
         self.assertEqual(self.served_by("a.test"), "a")
-        self.keep(connect(self.at)), self.keep(connect(self.at))
-        with connect(self.at) as client:
-            self.assertIn(last_outcome(client), GONE)
+        self.keep(connect(self.at))
+        time.sleep(0.1)
+        self.assertIn(outcome_of_connecting(self.at), GONE)
         proxy.wait_for(lambda s: s.refused("source") == 1)
+
+    def test_limit_of_those_without_a_listener(self):
+        """As many as `max_connections` of the listener that accepts, beside those that it has: otherwise clients that say nothing
+        could take all connections of the process."""
+        proxy = self.run_with(self.listener("rest", max_connections=2), self.listener("a", ["a.test"]))
+        kept = [self.secure(self.at, name="other.test") for _ in range(2)]
+        waiting = [self.keep(connect(self.at)) for _ in range(2)]
+        time.sleep(0.2)
+        self.assertIn(outcome_of_connecting(self.at), GONE)
+        proxy.wait_for(lambda s: s.refused("listener") == 1)
+        for client in waiting:
+            client.close()
+        proxy.wait_for(lambda s: s.ended("client_left") == 2)
+        self.assertEqual(self.served_by("a.test"), "a")
+        self.assertEqual(status_and_body(kept[0], "other.test"), (200, "rest"))
 
 
 class Certificates(Shared):

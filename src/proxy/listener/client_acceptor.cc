@@ -77,14 +77,17 @@ void ClientAcceptor::on_accepted(Listener& listener, int fd) {
   const ConnectionBalance::Accepted connection{fd, static_cast<SocketListener&>(listener).family};
   // Where listeners share the address, the one that is chosen counts the connection.
   const bool chooses = context_.shared != nullptr;
-  const std::optional<Refusal> refusal = shut_down_ ? std::nullopt : refusal_of(fd);
+  std::optional<Refusal> refusal = shut_down_ ? std::nullopt : refusal_of(fd);
+  if (chooses && !shut_down_ && !refusal && !context_.listener->limits->choices.enter()) {
+    context_.global_connections.leave();
+    refusal = Refusal::kListener;
+  }
   if (!chooses || refusal || shut_down_) counters().accepted.add();
   if (shut_down_) {  // The kernel had accepted it before accepting stopped.
     return close_unused(fd);
   }
   if (refusal) return refuse(fd, *refusal);
   if (chooses) {
-    context_.listener->limits->connections.enter_beyond();
     context_.shared->choose(*this, fd, connection.family);
   } else {
     take(connection);
@@ -138,7 +141,7 @@ void ClientAcceptor::on_handed_over(ConnectionBalance::Accepted connection) {
 
 void ClientAcceptor::pass_on(Session& choice, ClientAcceptor& to, ConnectionBalance::Accepted connection) {
   unlink(choice);
-  context_.listener->limits->connections.leave();
+  context_.listener->limits->choices.leave();
   to.counters().accepted.add();
   if (to.shut_down_) {
     context_.global_connections.leave();
@@ -242,6 +245,13 @@ void ClientAcceptor::left(Session& session) {
   // Two descriptors are free now.
   for (auto& listener : listeners_) listener->resume();
   if (session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
+}
+
+void ClientAcceptor::choice_left(Session& choice) {
+  unlink(choice);
+  context_.listener->limits->choices.leave();
+  context_.global_connections.leave();
+  for (auto& listener : listeners_) listener->resume();
 }
 
 void ClientAcceptor::moved(Session& session, ClientAcceptor& to) {

@@ -185,6 +185,8 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
   bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
 
+  /// A ListenerChoice has ended without a listener.
+  void choice_left(Session& choice);
   /// `choice` has found that a connection is for `to`, which takes it over. Next: the choice destroys itself.
   void pass_on(Session& choice, ClientAcceptor& to, ConnectionBalance::Accepted connection);
 

@@ -61,7 +61,7 @@ ListenerChoice::ListenerChoice(ClientAcceptor& acceptor, int fd, int family)
 }
 
 ListenerChoice::~ListenerChoice() {
-  if (!passed_on_) acceptor_.left(*this);
+  if (!passed_on_) acceptor_.choice_left(*this);
 }
 
 PeerAddress ListenerChoice::peer() const { return PeerAddress::peer_of(fd_); }
