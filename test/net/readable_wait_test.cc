@@ -5,14 +5,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
+#include <string_view>
 
 #include "test/net/loop.h"
 
 namespace sluice {
 namespace {
 
-class Waiter : public ReadableWait::Owner {
+class Waiter final : public ReadableWait::Owner {
  public:
   void on_readable(bool is_end) override { ended = is_end; }
   std::optional<bool> ended;  // Of the last wait; not set: it is not over.
