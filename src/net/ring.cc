@@ -168,6 +168,20 @@ void Ring::wait_readable(void* target, int fd) {
   finish(sqe, Op::kReadable, target);
 }
 
+void Ring::wait_input(void* target, int fd) {
+  io_uring_sqe* sqe = next_sqe();
+  io_uring_prep_poll_add(sqe, fd, POLLIN | POLLRDHUP);
+  finish(sqe, Op::kInput, target);
+}
+
+void Ring::cancel_wait_input(void* target) {
+  io_uring_sqe* sqe = next_sqe();
+  const uint64_t user_data = reinterpret_cast<uintptr_t>(target) | static_cast<uint64_t>(Op::kInput);
+  io_uring_prep_cancel64(sqe, user_data, IORING_ASYNC_CANCEL_ALL);
+  sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+  finish(sqe, Op::kIgnored, nullptr);
+}
+
 void Ring::recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes,
                         bool poll_first) {
   io_uring_sqe* sqe = next_sqe();

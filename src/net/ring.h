@@ -21,6 +21,7 @@ enum class Op : uint8_t {
   kAcceptNow,
   kRecv,
   kReadable,
+  kInput,
   kSend,
   kSendZeroCopy,
   kConnect,
@@ -79,6 +80,10 @@ class Ring {
   void recv_into(void* target, int fd, std::byte* to, size_t bytes);
   /// Completes (Op::kReadable) when data, an end of stream or an error can be received.
   void wait_readable(void* target, int fd);
+  /// Completes (Op::kInput, for a ReadableWait) likewise. The result is the events of poll(2), POLLRDHUP included.
+  void wait_input(void* target, int fd);
+  /// Cancels it. Has no completion of its own.
+  void cancel_wait_input(void* target);
   /// Receives until `total_bytes` have arrived (or slightly more: the last shot is not cut). Each completion delivers
   /// at most `shot_bytes` in as many buffers of `group` as needed.
   void recv_bundles(void* target, int fd, uint16_t group, uint32_t shot_bytes, uint32_t total_bytes, bool poll_first);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "net/listener.h"
+#include "net/readable_wait.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {
@@ -194,6 +195,9 @@ void Worker::complete(Op op, void* target, Completion completion) {
       break;
     case Op::kCancel:
       if (target) static_cast<LoopSocket*>(target)->complete(op, completion);
+      break;
+    case Op::kInput:
+      static_cast<ReadableWait*>(target)->complete(completion);
       break;
     case Op::kAccept:
     case Op::kAcceptNow:

@@ -27,10 +27,7 @@ from xds_support import Load
 
 # Tests that Sluice does not pass, and why: each must fail, so that this list stays true.
 MISSING = {
-    "HTTPSListener": "one set of HTTP options for all filter chains of a listener",
-    "HTTPSListenerDetectMisdirectedRequests": "one set of HTTP options for all filter chains of a listener",
     "CORS": "`*` with credentials would let every page send requests in the name of users",
-    "TLSRouteMixedTerminationSameNamespace": "TLS is terminated by all filter chains of a listener or by none",
 }
 # The same of Envoy.
 MISSING_IN_ENVOY = {

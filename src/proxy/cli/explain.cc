@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -17,6 +18,7 @@
 #include "proxy/common/suggestions.h"
 #include "proxy/common/token.h"
 #include "proxy/config/load/scalar.h"
+#include "proxy/config/model/address_groups.h"
 #include "proxy/http/message/head.h"
 #include "proxy/http/message/message_rules.h"
 #include "proxy/http/proxy/client_address.h"
@@ -25,6 +27,7 @@
 #include "proxy/router/canonical_path.h"
 #include "proxy/router/field_changes.h"
 #include "proxy/router/http_router.h"
+#include "proxy/router/listener_names.h"
 #include "proxy/router/rewrite.h"
 #include "proxy/tls/certificate_choice.h"
 #include "proxy/tls/certificate_files.h"
@@ -74,6 +77,23 @@ std::string words_for(const config::Listener& listener) {
   return absl::StrCat(listener.name, " (", absl::StrJoin(listener.addresses, ", ", append), ", ", kind, ")");
 }
 
+bool has_port(const config::Listener& listener, uint32_t port) {
+  return std::any_of(listener.addresses.begin(), listener.addresses.end(), [&](const config::Address& address) {
+    return address.kind() != config::Address::Kind::kUnix && address.port() == port;
+  });
+}
+
+// Of the listeners at the same addresses as `listener`, the one that a client with this server name gets; null if none.
+const config::Listener* listener_of_name(const config::Config& config, const config::Listener& listener,
+                                         std::string_view name) {
+  const config::AddressGroups groups(config.listeners);
+  const auto index = static_cast<size_t>(&listener - config.listeners.data());
+  std::vector<const config::Listener*> sharing;
+  for (const size_t each : groups.groups()[groups.group_of(index)]) sharing.push_back(&config.listeners[each]);
+  const size_t found = ListenerNames(sharing).find(name);
+  return found == ListenerNames::kNone ? nullptr : sharing[found];
+}
+
 absl::StatusOr<const config::Listener*> find_listener(const config::Config& config, const ExplainedRequest& request,
                                                       const Url& url) {
   std::vector<std::string> known;
@@ -88,11 +108,17 @@ absl::StatusOr<const config::Listener*> find_listener(const config::Config& conf
       ++fitting;
       only = &listener;
     }
-    const bool has_port =
-        std::any_of(listener.addresses.begin(), listener.addresses.end(), [&](const config::Address& address) {
-          return address.kind() != config::Address::Kind::kUnix && address.port() == url.port;
-        });
-    if (!found && (named || (by_port && has_port))) found = &listener;
+    if (!found && (named || (by_port && has_port(listener, url.port)))) found = &listener;
+  }
+  if (found && request.listener.empty() && url.secure) {
+    std::array<char, Fields::kMaxBytes> scratch;
+    const std::string_view name = canonical_host(url.authority, scratch);
+    found = listener_of_name(config, *found, name);
+    if (!found) return absl::InvalidArgumentError(absl::StrCat("no listener has the server name ", in_quotes(name)));
+    if (!found->http) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("listener ", in_quotes(found->name), ", which has this server name, has no `http`"));
+    }
   }
   if (found) return found;
   if (fitting == 1) return only;

@@ -13,6 +13,7 @@
 #include "proxy/convert/common/ordering.h"
 #include "proxy/envoy/access_logs.h"
 #include "proxy/envoy/http_connection_manager.h"
+#include "proxy/envoy/route_match.h"
 #include "proxy/envoy/tls.h"
 
 namespace sluice::envoy {
@@ -29,6 +30,8 @@ struct Chain {
   Message proxy;  // An HttpConnectionManager or a TcpProxy.
   Message tls;    // A DownstreamTlsContext, or nothing.
   uint64_t max_connections = 0;
+  std::optional<ListenerTls> made_tls;   // With `tls`, unless there is no certificate.
+  std::optional<MappedManager> manager;  // With HTTP.
 
   bool is_http() const { return proxy.type().ends_with(".HttpConnectionManager"); }
 };
@@ -42,21 +45,120 @@ size_t specificity(const Chain& chain) {
 
 class ListenerMapper {
  public:
-  ListenerMapper(const Message& listener, std::string name, MappingState& state)
-      : listener_(listener), state_(state), is_weaker_(false) {
-    put(out_, "name", name);
-  }
+  ListenerMapper(const Message& listener, const std::string& name, NameTable& names, MappingState& state)
+      : listener_(listener), name_(names.new_name(name)), names_(names), state_(state) {}
 
-  // Returns nothing, with a finding, if the listener has to be left out.
-  std::optional<Node> map() {
-    if (!map_addresses() || !read_chains()) return std::nullopt;
-    map_options();
-    if (!map_listener_filters()) return std::nullopt;
-    const bool made = chains_.front().is_http() ? map_http() : map_tcp();
-    return made ? std::optional<Node>(std::move(out_)) : std::nullopt;
+  // Returns one listener, or one for each filter chain, which share their addresses. Returns none, with a finding, if
+  // it has to be left out.
+  std::vector<Node> map() {
+    if (!map_addresses() || !read_chains() || !map_listener_filters()) return {};
+    put_number(common_, "backlog", listener_, "tcp_backlog_size", 1, 65535);
+    for (Chain& chain : chains_) map_chain_options(chain);
+    std::vector<Node> all;
+    if ((!are_alike() || have_overlapping_hosts()) && can_be_apart()) {
+      is_apart_ = true;
+      for (const Chain& chain : std::exchange(chains_, {})) {
+        chains_ = {chain};
+        map_chains(name_of(chain), all);
+      }
+    } else if (are_of_one_kind()) {
+      map_chains(name_, all);
+    }
+    return all;
   }
 
  private:
+  void map_chains(const std::string& name, std::vector<Node>& all) {
+    is_weaker_ = false;
+    out_ = map_node();
+    put(out_, "name", name);
+    for (size_t i = 0; i < common_.keys.size(); ++i) put(out_, common_.keys[i].text, common_.items[i]);
+    if (is_apart_) put_words(out_, "server_names", deep_hosts(chains_.front().names));
+    uint64_t most = 0;
+    for (const Chain& chain : chains_) most = std::max(most, chain.max_connections);
+    if (most > 0) put(out_, "max_connections", absl::StrCat(most));
+    if (chains_.front().is_http() ? map_http() : map_tcp()) all.push_back(std::move(out_));
+  }
+
+  // The chain for all other names has the name of the listener.
+  std::string name_of(const Chain& chain) {
+    if (chain.names.empty()) return name_;
+    const std::string own = chain.message.text("name");
+    return names_.new_name(absl::StrCat(name_, "-", own.empty() ? chain.names.front() : own));
+  }
+
+  // ---- Whether chains can be one listener
+
+  // What a chain has that its listener has once.
+  void map_chain_options(Chain& chain) {
+    if (chain.tls) {
+      chain.made_tls = listener_tls(chain.tls, chain.is_http(), state_);
+      if (chain.made_tls) {
+        put_duration(chain.made_tls->out, "handshake_timeout", chain.message, "transport_socket_connect_timeout");
+      }
+    }
+    if (chain.is_http()) chain.manager = map_manager(chain.proxy, static_cast<bool>(chain.tls), state_);
+  }
+
+  static bool have_same_kind(const Chain& a, const Chain& b) { return a.is_http() == b.is_http() && !a.tls == !b.tls; }
+
+  static bool have_same_options(const Chain& a, const Chain& b) {
+    if (!have_same_kind(a, b)) return false;
+    if (a.made_tls && b.made_tls && !same_value(without_certificates(*a.made_tls), without_certificates(*b.made_tls))) {
+      return false;
+    }
+    if (!a.is_http()) return a.proxy.text("idle_timeout") == b.proxy.text("idle_timeout");
+    return a.manager->codec == b.manager->codec && same_value(a.manager->http, b.manager->http);
+  }
+
+  static Node without_certificates(const ListenerTls& tls) {
+    Node rest = tls.out;
+    remove_key(rest, "certificates");
+    return rest;
+  }
+
+  bool are_alike() const {
+    return std::all_of(chains_.begin(), chains_.end(),
+                       [&](const Chain& chain) { return have_same_options(chain, chains_.front()); });
+  }
+
+  // Whether the routes of one chain could take requests of another one. In Envoy they cannot: the server name has
+  // chosen the chain, whatever the host of the request is.
+  bool have_overlapping_hosts() const {
+    if (chains_.size() == 1 || !chains_.front().is_http() || !chains_.front().tls) return false;
+    std::vector<std::string> names;
+    for (const Chain& chain : chains_) {
+      if (chain.names.empty()) return true;
+      names.insert(names.end(), chain.names.begin(), chain.names.end());
+    }
+    return std::any_of(names.begin(), names.end(), [&](const std::string& wide) {
+      return std::any_of(names.begin(), names.end(),
+                         [&](const std::string& name) { return name != wide && host_covers(wide, name); });
+    });
+  }
+
+  // Whether a listener for each chain can be told by the server name alone.
+  bool can_be_apart() const {
+    std::vector<std::string> names;
+    size_t without = 0;
+    for (const Chain& chain : chains_) {
+      const bool has_names = chain.tls || !chain.is_http();  // Clients of HTTP without TLS send none.
+      if (!chain.alpn.empty() || (!chain.names.empty() && !has_names)) return false;
+      without += chain.names.empty() ? 1 : 0;
+      names.insert(names.end(), chain.names.begin(), chain.names.end());
+    }
+    std::sort(names.begin(), names.end());
+    return without <= 1 && std::adjacent_find(names.begin(), names.end()) == names.end();
+  }
+
+  bool are_of_one_kind() {
+    const bool same = std::all_of(chains_.begin(), chains_.end(),
+                                  [&](const Chain& chain) { return have_same_kind(chain, chains_.front()); });
+    return same || refuse("filter_chains",
+                          "all must have TLS or none, and all must be for HTTP or none, unless they are told apart by "
+                          "`server_names` alone");
+  }
+
   bool refuse(std::string_view field, std::string_view message) {
     listener_.refuse(field, absl::StrCat(message, ": the listener is left out"));
     return false;
@@ -70,15 +172,8 @@ class ListenerMapper {
     }
     if (all.empty()) return refuse("address", "there is no address");
     if (!listener_.flag("bind_to_port", true)) return refuse("bind_to_port", "it has no socket of its own");
-    put_words(out_, "address", all);
+    put_words(common_, "address", all);
     return true;
-  }
-
-  void map_options() {
-    put_number(out_, "backlog", listener_, "tcp_backlog_size", 1, 65535);
-    uint64_t most = 0;
-    for (const Chain& chain : chains_) most = std::max(most, chain.max_connections);
-    if (most > 0) put(out_, "max_connections", absl::StrCat(most));
   }
 
   // ---- Filter chains ----
@@ -152,11 +247,6 @@ class ListenerMapper {
     convert::sort_in_order(chains_, [](const Chain& a, const Chain& b) {
       return a.is_default != b.is_default ? b.is_default : specificity(a) > specificity(b);
     });
-    for (const Chain& chain : chains_) {
-      if (chain.is_http() != chains_.front().is_http() || !chain.tls != !chains_.front().tls) {
-        return refuse("filter_chains", "all must have TLS or none, and all must be for HTTP or none");
-      }
-    }
     return true;
   }
 
@@ -184,7 +274,7 @@ class ListenerMapper {
                      "any client can say that it has another address, as in Envoy: narrow `trusted`");
     }
     put_duration(made, "timeout", listener_, "listener_filters_timeout");
-    put(out_, "proxy_protocol", std::move(made));
+    put(common_, "proxy_protocol", std::move(made));
   }
 
   // ---- TCP ----
@@ -192,7 +282,7 @@ class ListenerMapper {
   bool map_tcp() {
     if (chains_.front().tls && !map_tls(chains_, false)) return false;
     const Chain& first = chains_.front();
-    const bool plain = chains_.size() == 1 && first.names.empty() && first.alpn.empty();
+    const bool plain = is_apart_ || (chains_.size() == 1 && first.names.empty() && first.alpn.empty());
     Node tcp = map_node(), routes = list_node();
     for (const Chain& chain : chains_) {
       const std::string forward = tcp_target(chain.proxy);
@@ -219,7 +309,8 @@ class ListenerMapper {
     put_duration(tcp, "idle_timeout", first.proxy, "idle_timeout");
     put_duration(tcp, "max_duration", first.proxy, "max_downstream_connection_duration");
     put_duration(tcp, "inspect_timeout", listener_, "listener_filters_timeout");
-    if (plain || tcp.find("inspect_timeout") == nullptr || tcp.find("inspect_timeout")->text == "0")
+    const bool inspects = !plain || (is_apart_ && !first.tls);
+    if (!inspects || tcp.find("inspect_timeout") == nullptr || tcp.find("inspect_timeout")->text == "0")
       remove_key(tcp, "inspect_timeout");
     put_buffer(tcp);
     put_access_log(first.proxy, tcp);
@@ -267,15 +358,13 @@ class ListenerMapper {
     for (const Chain& chain : chains) order.push_back(&chain);
     convert::sort_in_order(order, [](const Chain* a, const Chain* b) { return a->names.empty() > b->names.empty(); });
     for (const Chain* const chain : order) {
-      std::optional<ListenerTls> tls = listener_tls(chain->tls, http, state_);
-      if (!tls) continue;
-      is_weaker_ = is_weaker_ || tls->is_weaker;
-      put_duration(tls->out, "handshake_timeout", chain->message, "transport_socket_connect_timeout");
+      if (!chain->made_tls) continue;
+      is_weaker_ = is_weaker_ || chain->made_tls->is_weaker;
       if (!all) {
-        all = std::move(tls->out);
+        all = chain->made_tls->out;
         continue;
       }
-      merge_tls(*chain, tls->out, *all);
+      merge_tls(*chain, chain->made_tls->out, *all);
     }
     if (!all) return refuse("filter_chains", "there is no certificate");
     if (is_weaker_ && !http) return refuse("filter_chains", "clients could get in that must not");
@@ -340,7 +429,7 @@ class ListenerMapper {
   }
 
   void check_chain_choice() {
-    if (chains_.size() == 1 && chains_.front().names.empty()) return;
+    if (is_apart_ || (chains_.size() == 1 && chains_.front().names.empty())) return;
     for (const Chain& chain : chains_) {
       if (!chain.alpn.empty())
         chain.message.ignore("filter_chain_match.application_protocols", "HTTP/1.1 and HTTP/2 have the same routes");
@@ -356,9 +445,9 @@ class ListenerMapper {
     std::vector<HostRoutes> lists;
     std::optional<MappedManager> first;
     for (const Chain& chain : chains_) {
-      MappedManager manager = map_manager(chain.proxy, has_tls, state_);
-      limit_to_names(chain.names, manager.lists);
-      if (!chain.names.empty() && (manager.lists.empty() || !covers_all(manager.lists, chain.names))) {
+      MappedManager manager = *chain.manager;
+      if (!is_apart_) limit_to_names(chain.names, manager.lists);
+      if (!is_apart_ && !chain.names.empty() && (manager.lists.empty() || !covers_all(manager.lists, chain.names))) {
         manager.lists.push_back({.hosts = chain.names, .routes = {}});  // Of other hosts: closed below.
       }
       std::move(manager.lists.begin(), manager.lists.end(), std::back_inserter(lists));
@@ -403,10 +492,14 @@ class ListenerMapper {
   }
 
   const Message& listener_;
+  const std::string name_;
+  NameTable& names_;
   MappingState& state_;
-  std::vector<Chain> chains_;
+  std::vector<Chain> chains_;  // Of the listener that is being made.
+  Node common_ = map_node();   // What all listeners that are made have.
   Node out_ = map_node();
-  bool is_weaker_;
+  bool is_apart_ = false;  // Whether each chain becomes a listener.
+  bool is_weaker_ = false;
 };
 
 }  // namespace
@@ -422,8 +515,7 @@ Node map_listeners(MappingState& state) {
     subject.name = named != nullptr && !named->text.empty() ? named->text : absl::StrCat("listener-", i);
     const Message listener(node, *rule, subject, "");
     if (!listener) continue;
-    std::optional<Node> made = ListenerMapper(listener, names.new_name(subject.name), state).map();
-    if (made) all.items.push_back(*std::move(made));
+    for (Node& made : ListenerMapper(listener, subject.name, names, state).map()) all.items.push_back(std::move(made));
   }
   return all;
 }

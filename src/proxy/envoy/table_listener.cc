@@ -160,7 +160,9 @@ constexpr FieldRule kOfConfigListenerFilterChain[] = {
 };
 // envoy.config.listener.v3.FilterChainMatch
 constexpr FieldRule kOfConfigListenerFilterChainMatch[] = {
-    {"server_names", kYes, "by certificate and host with `http`, by `match.sni` with `tcp`"},
+    {"server_names", kYes,
+     "`server_names` of listeners that share the address, if the options of the filter chains differ or their names "
+     "overlap; else by certificate and host with `http`, by `match.sni` with `tcp`"},
     {"application_protocols", kYes, "`match.alpn` with `tcp`"},
     {"transport_protocol", kYes, "`tls` or `raw_buffer`, as the transport socket says anyway"},
     {"destination_port", kRefused},

@@ -1,6 +1,8 @@
 #include "proxy/listener/client_acceptor.h"
 
 #include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proxy/listener/costliest_sessions.h"
+#include "proxy/listener/shared_address.h"
 #include "proxy/log/run_log.h"
 #include "sluice/internal/check.h"
 
@@ -54,7 +57,7 @@ ClientAcceptor::ClientAcceptor(Context context, std::unique_ptr<SessionFactory> 
       move_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->move_out_some(); }, this),
       visit_task_([](void* self) { static_cast<ClientAcceptor*>(self)->visit_some(); }, this),
       review_timer_([](void* self) { static_cast<ClientAcceptor*>(self)->review_some(); }, this) {
-  SLUICE_CHECK(!sockets.empty());
+  SLUICE_CHECK(!sockets.empty() || context_.shared);
   for (const ListenSocket& socket : sockets) listeners_.push_back(std::make_unique<SocketListener>(*this, socket));
 }
 
@@ -71,33 +74,52 @@ bool ClientAcceptor::idle() const {
 }
 
 void ClientAcceptor::on_accepted(Listener& listener, int fd) {
-  counters().accepted.add();
-  if (shut_down_) {  // The kernel had accepted it before accepting stopped.
-    counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
-    ::close(fd);
-    return;
+  const ConnectionBalance::Accepted connection{fd, static_cast<SocketListener&>(listener).family};
+  // Where listeners share the address, the one that is chosen counts the connection.
+  const bool chooses = context_.shared != nullptr;
+  std::optional<Refusal> refusal = shut_down_ ? std::nullopt : refusal_of(fd);
+  if (chooses && !shut_down_ && !refusal && !context_.listener->limits->choices.enter()) {
+    context_.global_connections.leave();
+    refusal = Refusal::kListener;
   }
+  if (!chooses || refusal || shut_down_) counters().accepted.add();
+  if (shut_down_) {  // The kernel had accepted it before accepting stopped.
+    return close_unused(fd);
+  }
+  if (refusal) return refuse(fd, *refusal);
+  if (chooses) {
+    context_.shared->choose(*this, fd, connection.family);
+  } else {
+    take(connection);
+  }
+  listener.review();
+}
+
+// Why a new connection is refused, whatever its listener. Otherwise it is counted as one of the process.
+std::optional<Refusal> ClientAcceptor::refusal_of(int fd) {
   if (context_.overload.level() >= MemoryLevel::kRefuse) [[unlikely]] {
     context_.overload.count(OverloadAction::kRefuseConnection);
-    return refuse(fd, Refusal::kOverload);
+    return Refusal::kOverload;
   }
   // Behind a proxy, the client's address is known later.
   if (!rate_limits_.empty() && context_.listener->config->proxy_protocol.accept == config::ProxyHeaderIn::kOff &&
       !admits_rate(PeerAddress::peer_of(fd))) {
-    return refuse(fd, Refusal::kRate);
+    return Refusal::kRate;
   }
-  if (!context_.global_connections.enter()) return refuse(fd, Refusal::kGlobal);
+  if (!context_.global_connections.enter()) return Refusal::kGlobal;
+  return std::nullopt;
+}
+
+void ClientAcceptor::take(ConnectionBalance::Accepted connection) {
   if (!context_.listener->limits->connections.enter()) {
     context_.global_connections.leave();
-    return refuse(fd, Refusal::kListener);
+    return refuse(connection.fd, Refusal::kListener);
   }
-  const ConnectionBalance::Accepted connection{fd, static_cast<SocketListener&>(listener).family};
   if (balance_.hand_over(connection)) {
     counters().rebalanced.add();
   } else {
     begin(connection);
   }
-  listener.review();
 }
 
 void ClientAcceptor::begin(ConnectionBalance::Accepted connection) {
@@ -105,12 +127,31 @@ void ClientAcceptor::begin(ConnectionBalance::Accepted connection) {
   if (draining_ && sessions_) sessions_->drain();  // It was accepted before accepting stopped.
 }
 
+void ClientAcceptor::close_unused(int fd) {
+  counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
+  ::close(fd);
+}
+
 void ClientAcceptor::on_handed_over(ConnectionBalance::Accepted connection) {
   if (!shut_down_) return begin(connection);
-  counters().ended[static_cast<size_t>(SessionEnd::kShutdown)].add();
-  ::close(connection.fd);
+  close_unused(connection.fd);
   context_.listener->limits->connections.leave();
   context_.global_connections.leave();
+}
+
+void ClientAcceptor::pass_on(Session& choice, ClientAcceptor& to, ConnectionBalance::Accepted connection) {
+  unlink(choice);
+  context_.listener->limits->choices.leave();
+  to.counters().accepted.add();
+  if (to.shut_down_) {
+    context_.global_connections.leave();
+    return to.close_unused(connection.fd);
+  }
+  if (context_.shared->mixed()) {
+    const int unsent = to.context_.listener->config->http ? static_cast<int>(kHttpUnsentBytes) : 0;
+    setsockopt(connection.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+  }
+  to.take(connection);
 }
 
 bool ClientAcceptor::admits_rate(const PeerAddress& client) const {
@@ -204,6 +245,13 @@ void ClientAcceptor::left(Session& session) {
   // Two descriptors are free now.
   for (auto& listener : listeners_) listener->resume();
   if (session_count_ < session_peak_ / 2 && session_peak_ >= kCrowd) trim_heap();
+}
+
+void ClientAcceptor::choice_left(Session& choice) {
+  unlink(choice);
+  context_.listener->limits->choices.leave();
+  context_.global_connections.leave();
+  for (auto& listener : listeners_) listener->resume();
 }
 
 void ClientAcceptor::moved(Session& session, ClientAcceptor& to) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,12 @@
 namespace sluice {
 
 class ClientAcceptor;
+class SharedAddress;
+
+/// Bound on unsent bytes in the kernel toward an HTTP client. Without it the kernel accepts up to tcp_wmem, 4 MiB, for
+/// each client that reads nothing. A thousand such clients keep a worker copying for seconds, and exhaust tcp_mem for
+/// all connections of the machine.
+inline constexpr uint32_t kHttpUnsentBytes = 128 * 1024;
 
 /// Finds the acceptor of a listener on the same worker by its name; null if there is none.
 using FindAcceptor = absl::FunctionRef<ClientAcceptor*(std::string_view name)>;
@@ -83,8 +90,10 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
     std::shared_ptr<ResetCounters> resets = std::make_shared<ResetCounters>();
     WorkerRateLimits rate_limits = {};  ///< Those of the configuration.
     WorkerOverload& overload = WorkerOverload::none();
+    std::shared_ptr<SharedAddress> shared = nullptr;  ///< If the listener shares its addresses.
   };
-  /// Takes ownership of the descriptors of the sockets.
+  /// Takes ownership of the descriptors of the sockets. There are none if another listener accepts at the addresses
+  /// that it shares.
   ClientAcceptor(Context context, std::unique_ptr<SessionFactory> factory, const std::vector<ListenSocket>& sockets);
   ~ClientAcceptor();
 
@@ -145,6 +154,8 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
 
   Worker& worker() { return context_.worker; }
   ListenerState& listener() { return *context_.listener; }
+  /// Null if the listener does not share its addresses.
+  SharedAddress* shared() const { return context_.shared.get(); }
   const std::shared_ptr<ListenerState>& shared_listener() const { return context_.listener; }
   const config::Tcp& tcp() const { return context_.listener->forwarding; }
   ListenerCounters& counters() { return *context_.counters; }
@@ -174,6 +185,11 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Whether a session that is being reviewed may end itself now: a bounded number may in each step.
   bool may_shed() { return sheds_left_ > 0 && sheds_left_-- > 0; }
 
+  /// A ListenerChoice has ended without a listener.
+  void choice_left(Session& choice);
+  /// `choice` has found that a connection is for `to`, which takes it over. Next: the choice destroys itself.
+  void pass_on(Session& choice, ClientAcceptor& to, ConnectionBalance::Accepted connection);
+
   void joined(Session& session);
   void left(Session& session);
   /// The session goes on as one of `to`, which has the same limits.
@@ -190,7 +206,10 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   void on_handed_over(ConnectionBalance::Accepted connection) override;
   uint32_t accepting() override;
   void refuse(int fd, Refusal reason);
+  std::optional<Refusal> refusal_of(int fd);
+  void take(ConnectionBalance::Accepted connection);
   void begin(ConnectionBalance::Accepted connection);
+  void close_unused(int fd);
   void log_pause(std::string_view why);
   void link(Session& session);
   void unlink(Session& session);
@@ -203,9 +222,9 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   void review_some();
 
   Context context_;
-  const WorkerRateLimits rate_limits_;                      // Of connections.
-  const WorkerRateLimits handshake_limits_;                 // Of TLS handshakes.
-  std::vector<std::unique_ptr<SocketListener>> listeners_;  // At least one.
+  const WorkerRateLimits rate_limits_;       // Of connections.
+  const WorkerRateLimits handshake_limits_;  // Of TLS handshakes.
+  std::vector<std::unique_ptr<SocketListener>> listeners_;
   ConnectionBalance::Member balance_;
   std::unique_ptr<SessionFactory> factory_;
   Session* sessions_ = nullptr;

@@ -31,6 +31,17 @@ class HandshakeRateGate final : public HelloGate {
 
 }  // namespace
 
+HeaderRule header_rule(const config::ProxyProtocol& config, int fd) {
+  if (config.accept == config::ProxyHeaderIn::kOff) return HeaderRule::kNone;
+  if (config.trusted.empty()) return HeaderRule::kExpected;
+  const PeerAddress peer = PeerAddress::peer_of(fd);
+  const bool trusted = std::any_of(config.trusted.begin(), config.trusted.end(), [&](const config::Cidr& range) {
+    return peer.is_set() && range.contains(peer.data());
+  });
+  if (trusted) return HeaderRule::kExpected;
+  return config.accept == config::ProxyHeaderIn::kRequired ? HeaderRule::kUntrusted : HeaderRule::kNone;
+}
+
 ConnectionSetup::ConnectionSetup(ClientAcceptor& acceptor, Transport& client, Owner& owner)
     : acceptor_(acceptor),
       client_(client),
@@ -53,19 +64,15 @@ void ConnectionSetup::arm_timer(uint64_t due_ms) { acceptor_.worker().timers().a
 
 void ConnectionSetup::begin() {
   const config::ProxyProtocol& proxy = acceptor_.listener().config->proxy_protocol;
-  bool expect_header = proxy.accept != config::ProxyHeaderIn::kOff;
-  if (expect_header && !proxy.trusted.empty()) {
-    const PeerAddress peer = source();
-    const bool trusted = std::any_of(proxy.trusted.begin(), proxy.trusted.end(), [&](const config::Cidr& range) {
-      return peer.is_set() && range.contains(peer.data());
-    });
-    if (!trusted && proxy.accept == config::ProxyHeaderIn::kRequired) {
+  switch (header_rule(proxy, client_.socket().fd())) {
+    case HeaderRule::kNone:
+      return after_proxy_header();
+    case HeaderRule::kUntrusted:
       log("refused: its address is not in `proxy_protocol.trusted`");
       return fail(SessionEnd::kProxyHeader);
-    }
-    expect_header = trusted;
+    case HeaderRule::kExpected:
+      break;
   }
-  if (!expect_header) return after_proxy_header();
   arm_timer(acceptor_.worker().now_ms() + milliseconds(proxy.timeout));
   client_.start_reading();
 }

@@ -18,6 +18,18 @@
 namespace sluice {
 
 class ClientAcceptor;
+namespace config {
+struct ProxyProtocol;
+}
+
+/// Whether an accepted connection begins with a PROXY header.
+enum class HeaderRule : uint8_t {
+  kNone,
+  kExpected,
+  kUntrusted,  ///< It must, and its address is not trusted with that.
+};
+/// May be a system call.
+HeaderRule header_rule(const config::ProxyProtocol& config, int fd);
 
 /// The setup of an accepted connection, before any of its bytes reach the session: the PROXY header, the limit per
 /// source (which applies to the address that the header names), and the handshake. It is the transport's owner during

@@ -22,12 +22,15 @@ struct ListenerLimits {
   explicit ListenerLimits(const config::Listener& listener) { set(listener); }
 
   ConnectionLimit connections{0};
+  ConnectionLimit choices{
+      0};  ///< Connections that it has accepted for the listeners of its address, until one is chosen.
   SourceLimit sources{0};
   ConnectionLimit handshakes{0};  ///< Handshakes in progress.
 
   /// Sets the limits that `listener` configures.
   void set(const config::Listener& listener) {
     connections.set_limit(listener.max_connections);
+    choices.set_limit(listener.max_connections);
     sources.set_limit(listener.max_connections_per_source);
     handshakes.set_limit(listener.tls    ? listener.tls->max_handshakes
                          : listener.alts ? listener.alts->max_handshakes

@@ -12,6 +12,7 @@ const char* http_end_name(HttpEnd end) {
       "bad_request",
       "bad_path",
       "no_route",
+      "misdirected",
       "not_allowed",
       "forbidden",
       "unauthorized",

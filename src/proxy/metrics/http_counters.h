@@ -20,6 +20,7 @@ enum class HttpEnd : uint8_t {
   kBadRequest,         ///< The request is malformed, for example in its body. 400
   kBadPath,            ///< The path has no canonical form that is allowed. 400
   kNoRoute,            ///< No route matches. 404
+  kMisdirected,        ///< The host belongs to another listener of the address. 421
   kNotAllowed,         ///< A CONNECT or an upgrade that is not supported here. 501
   kForbidden,          ///< The client's address or a preflight's origin is not allowed. 403
   kUnauthorized,       ///< The client's credentials are missing or invalid. 401
@@ -48,7 +49,7 @@ enum class HttpEnd : uint8_t {
   kShutdown,        ///< The request was still in progress when the drain timeout expired.
   kMoved,           ///< It is a tunnel, which continues in the process that replaces this one.
 };
-inline constexpr int kHttpEndCount = 32;
+inline constexpr int kHttpEndCount = 33;
 const char* http_end_name(HttpEnd end);
 
 /// The counters of the codecs on one side, a listener's or an upstream's.

@@ -44,7 +44,7 @@ const char* session_end_name(SessionEnd end) {
       "finished",      "client_error",  "upstream_error", "idle_timeout", "max_duration", "proxy_header",
       "proxy_timeout", "hello",         "hello_timeout",  "client_left",  "no_route",     "no_endpoint",
       "not_resolved",  "tls_handshake", "tls_timeout",    "tls_error",    "memory",       "overload",
-      "stuck",         "shutdown",      "moved",          "not_resumed"};
+      "stuck",         "shutdown",      "moved",          "not_resumed",  "server_name"};
   return kNames[static_cast<size_t>(end)];
 }
 

@@ -57,10 +57,21 @@ bool are_limits_kept(const config::Listener& listener, const RateLimiters& befor
                              std::all_of(listener.http->routes.begin(), listener.http->routes.end(), level_kept)));
 }
 
+using Roles = absl::flat_hash_map<std::string_view, config::AddressGroups::Role>;
+
+// How each listener gets its connections, by name. Refers to the names.
+Roles roles_of(const Generation& generation) {
+  Roles roles;
+  for (size_t i = 0; i < generation.config->listeners.size(); ++i) {
+    roles.emplace(generation.config->listeners[i].name, generation.groups->role(i));
+  }
+  return roles;
+}
+
 }  // namespace
 
 Generation::Generation(config::Snapshot<config::Config> configuration, unsigned workers)
-    : config(std::move(configuration)) {
+    : config(std::move(configuration)), groups(std::make_shared<config::AddressGroups>(config->listeners)) {
   for (const config::RateLimit& limit : config->rate_limits) {
     rate_limits.push_back(std::make_shared<RateLimiter>(config.part(limit), nullptr));
   }
@@ -75,7 +86,7 @@ Generation::Generation(config::Snapshot<config::Config> configuration, unsigned 
 }
 
 Generation::Generation(config::Snapshot<config::Config> configuration, const Generation& before)
-    : config(std::move(configuration)) {
+    : config(std::move(configuration)), groups(std::make_shared<config::AddressGroups>(config->listeners)) {
   const size_t added_slots = EndpointTable::added_slots(*config);
   const ByName<UpstreamState> upstreams_before(before.upstreams);
   size_t kept_upstreams = 0;
@@ -100,12 +111,15 @@ Generation::Generation(config::Snapshot<config::Config> configuration, const Gen
   const bool same_upstreams = kept_upstreams == before.upstreams.size();
   const RateLimiters limits_now(rate_limits);
   const ByName<ListenerState> listeners_before(before.listeners);
+  const Roles roles_before = roles_of(before);
   const config::ListenAddresses addresses(*config), addresses_before(*before.config);
-  for (const config::Listener& listener : config->listeners) {
+  for (size_t i = 0; i < config->listeners.size(); ++i) {
+    const config::Listener& listener = config->listeners[i];
     const std::shared_ptr<ListenerState> old = listeners_before.find(listener.name);
     // The files of error pages may have changed.
     const bool reads_files = listener.http && !listener.http->errors.empty();
     if (old && same_upstreams && !reads_files && *old->config == listener &&
+        groups->role(i) == roles_before.at(listener.name) &&
         addresses.of(listener) == addresses_before.of(*old->config) &&
         are_limits_kept(listener, limits_before, limits_now)) {
       listeners.push_back(old);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "proxy/config/model/address_groups.h"
 #include "proxy/config/model/config.h"
 #include "proxy/config/model/snapshot.h"
 #include "proxy/listener/client_acceptor.h"
@@ -30,6 +31,7 @@ struct Generation {
   bool has(const ListenerState& listener) const;
 
   config::Snapshot<config::Config> config;
+  std::shared_ptr<const config::AddressGroups> groups;  ///< Of its listeners.
   std::vector<std::shared_ptr<ListenerState>> listeners;
   std::vector<std::shared_ptr<UpstreamState>> upstreams;
   std::vector<std::shared_ptr<const RateLimiter>> rate_limits;
@@ -39,17 +41,22 @@ struct Generation {
 /// A generation as one worker gets it.
 struct WorkerGeneration {
   WorkerGeneration(const Generation& generation, unsigned worker)
-      : listeners(generation.listeners), upstreams(generation.upstreams), counters(generation.counters[worker]) {
+      : groups(generation.groups),
+        listeners(generation.listeners),
+        upstreams(generation.upstreams),
+        counters(generation.counters[worker]) {
     for (size_t i = 0; i < generation.rate_limits.size(); ++i) {
       rate_limits.push_back({generation.rate_limits[i], counters->rate_limits[i]});
     }
   }
 
+  std::shared_ptr<const config::AddressGroups> groups;
   std::vector<std::shared_ptr<ListenerState>> listeners;
   std::vector<std::shared_ptr<UpstreamState>> upstreams;
   std::shared_ptr<WorkerCounters> counters;
   WorkerRateLimits rate_limits;
-  /// By listener. The worker owns them; none: it has an acceptor for this listener already.
+  /// By listener. The worker owns them; none: it has an acceptor for this listener already, or another listener accepts
+  /// for it.
   std::vector<std::vector<ListenSocket>> sockets;
   std::vector<AccessLogWriter*> access_logs;  ///< The worker's, by listener; null entries allowed. May be empty.
 };

@@ -23,15 +23,10 @@ namespace sluice {
 
 namespace {
 
-// Unsent bytes in the kernel toward an HTTP client. Without this bound the kernel accepts up to tcp_wmem, 4 MiB, for
-// each client that reads nothing. A thousand such clients keep a worker copying for seconds, and exhaust tcp_mem for
-// all connections of the machine.
-constexpr uint32_t kUnsentBytes = 128 * 1024;
-
 ListenOptions listen_options(const config::Listener& listener) {
   const auto seconds = [](config::Duration d) { return static_cast<int>((d.count() + 999) / 1000); };
   return {.backlog = static_cast<int>(listener.backlog),
-          .unsent_bytes = listener.http ? kUnsentBytes : 0,
+          .unsent_bytes = listener.http ? kHttpUnsentBytes : 0,
           .nodelay = listener.nodelay,
           .keepalive_idle_s = seconds(listener.keepalive.idle),
           .keepalive_interval_s = seconds(listener.keepalive.interval),

@@ -382,6 +382,7 @@ absl::StatusOr<std::vector<WorkerGeneration>> Server::for_workers(const Generati
       part.access_logs.push_back(log ? &access_logs_->writer(*log, worker) : nullptr);
       std::vector<ListenSocket>& sockets = part.sockets.emplace_back();
       if (before && before->has(*next.listeners[i])) continue;
+      if (next.groups->role(i) == config::AddressGroups::Role::kShares) continue;
       auto copies = sockets_.duplicate(listener, addresses.of(listener), worker);
       if (!copies.ok()) {
         close_descriptors(parts, 0);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +13,7 @@
 #include "proxy/http/proxy/http_session_factory.h"
 #include "proxy/http/proxy/otlp_access_log.h"
 #include "proxy/l4/l4_session.h"
+#include "proxy/listener/listener_choice.h"
 #include "proxy/profile/allocation_sampler.h"
 #include "proxy/server/metrics_report.h"
 #include "proxy/tls/key_signer.h"
@@ -388,9 +390,11 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
   Acceptors old = std::exchange(acceptors_, {});
   uint64_t backlogs = 0;
   size_t sockets = 0;
-  for (const auto& listener : next.listeners) {
-    const size_t addresses = listener->config->addresses.size();
-    backlogs += uint64_t{listener->config->backlog} * addresses * shared_.workers;
+  for (size_t i = 0; i < next.listeners.size(); ++i) {
+    if (next.groups->role(i) == config::AddressGroups::Role::kShares) continue;
+    const config::Listener& listener = *next.listeners[i]->config;
+    const size_t addresses = listener.addresses.size();
+    backlogs += uint64_t{listener.backlog} * addresses * shared_.workers;
     sockets += addresses * shared_.workers;
   }
   for (size_t i = 0; i < next.listeners.size(); ++i) {
@@ -415,7 +419,8 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
                                             /*sockets=*/1,
                                             next.counters->resets,
                                             next.rate_limits,
-                                            *overload_};
+                                            *overload_,
+                                            shared_address_of(next, i)};
       std::unique_ptr<SessionFactory> factory;
       AccessLogTarget log = access_log_of(next, i);
       if (listener->config->http) {
@@ -428,7 +433,30 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
     acceptors_.back()->set_others(backlogs - listener->config->backlog, static_cast<uint32_t>(sockets));
     if (is_new) acceptors_.back()->start();
   }
+  set_shared_addresses(next);
   for (auto& each : old) retire(std::move(each));
+}
+
+// Null if the listener does not share its addresses.
+std::shared_ptr<SharedAddress> WorkerThread::shared_address_of(const WorkerGeneration& next, size_t index) {
+  if (next.groups->role(index) == config::AddressGroups::Role::kAlone) return nullptr;
+  std::shared_ptr<SharedAddress>& shared = shared_addresses_[next.groups->key_of(index)];
+  if (!shared) shared = std::make_shared<SharedAddress>(&ListenerChoice::start);
+  return shared;
+}
+
+// Connections whose listener is not known yet get one of this generation, wherever they were accepted.
+void WorkerThread::set_shared_addresses(const WorkerGeneration& next) {
+  absl::flat_hash_map<std::string_view, std::vector<SharedAddress::Sharer>> sharers;
+  for (size_t i = 0; i < next.listeners.size() && !shared_addresses_.empty(); ++i) {
+    sharers[next.groups->key_of(i)].push_back({acceptors_[i].get(), &*next.listeners[i]->config});
+  }
+  absl::erase_if(shared_addresses_, [&](const auto& each) {
+    const auto& [key, shared] = each;
+    const auto now = sharers.find(key);
+    shared->set(now == sharers.end() ? std::vector<SharedAddress::Sharer>() : now->second);
+    return shared.use_count() == 1;
+  });
 }
 
 AccessLogTarget WorkerThread::access_log_of(const WorkerGeneration& next, size_t index) {

@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "net/timer_wheel.h"
 #include "net/worker.h"
@@ -18,6 +20,7 @@
 #include "proxy/listener/client_acceptor.h"
 #include "proxy/listener/connection_lister.h"
 #include "proxy/listener/connection_table.h"
+#include "proxy/listener/shared_address.h"
 #include "proxy/overload/worker_overload.h"
 #include "proxy/server/generation.h"
 
@@ -103,6 +106,8 @@ class WorkerThread {
   void adopt(WorkerGeneration next);
   WorkerUpstreams upstreams_of(const WorkerGeneration& next);
   void replace_acceptors(const WorkerGeneration& next);
+  std::shared_ptr<SharedAddress> shared_address_of(const WorkerGeneration& next, size_t index);
+  void set_shared_addresses(const WorkerGeneration& next);
   /// Where the log of a listener goes, by the listener's index.
   AccessLogTarget access_log_of(const WorkerGeneration& next, size_t index);
   void retire(std::unique_ptr<ClientAcceptor> old);
@@ -128,6 +133,7 @@ class WorkerThread {
   std::unique_ptr<HttpWorker> http_;
   std::vector<Checks> checks_;  // One for each upstream that this worker checks.
   Acceptors acceptors_;         // By listener.
+  absl::flat_hash_map<std::string, std::shared_ptr<SharedAddress>> shared_addresses_;  // By key of their group.
   // Parts of earlier generations, until their last use has ended.
   std::vector<Checks> old_checks_;
   Acceptors old_acceptors_;

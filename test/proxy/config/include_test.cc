@@ -213,7 +213,9 @@ TEST_F(Include, FindingsAreInTheOrderOfTheFiles) {
       "b.yaml:2:69: listeners[1].tcp.forward: there is no upstream \"gp\"; did you mean \"pg\"?\n"
       "c.yaml:2:22: listeners[2].name: \"l1\" is already the name of listeners[0] (main.yaml:3:14); names must be "
       "unique\n"
-      "c.yaml:2:35: listeners[2].address: 127.0.0.1:5001 is already the address of listeners[0] (main.yaml:3:14)\n"
+      "c.yaml:2:35: listeners[2].address: 127.0.0.1:5001 is already the address of listeners[0] (main.yaml:3:14); give "
+      "all "
+      "but one of the listeners at an address `server_names`\n"
       "a.yaml:2:27: upstreams[1].endpoints[0]: expected a port from 1 to 65535, got \"127.0.0.1:0\"");
 }
 

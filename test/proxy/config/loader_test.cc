@@ -114,6 +114,7 @@ rate_limits:
 listeners:
   - name: edge
     address: [ "[::]:443", "unix:/run/edge" ]
+    server_names: [ A.example.com, "**.example.org" ]
     ipv6_only: true
     backlog: 128
     max_connections: 7
@@ -372,6 +373,9 @@ upstreams:
   ASSERT_EQ(edge.addresses.size(), 2);
   EXPECT_EQ(edge.addresses[0].text(), "[::]:443");
   EXPECT_EQ(edge.addresses[1].text(), "unix:/run/edge");
+  ASSERT_EQ(edge.server_names.size(), 2);
+  EXPECT_EQ(edge.server_names[0].text(), "a.example.com");
+  EXPECT_EQ(edge.server_names[1].text(), "**.example.org");
   EXPECT_TRUE(edge.ipv6_only);
   EXPECT_EQ(edge.backlog, 128);
   EXPECT_EQ(edge.max_connections, 7);
@@ -888,7 +892,9 @@ TEST(Loader, Addresses) {
       {absl::StrCat("listeners:\n  - { name: a, address: 0.0.0.0:80, tcp: { forward: pg } }\n"
                     "  - { name: b, address: 0.0.0.0:80, tcp: { forward: pg } }\n",
                     kUpstreams),
-       {"f:3:25: listeners[1].address: 0.0.0.0:80 is already the address of listeners[0] (2:5)"}},
+       {"f:3:25: listeners[1].address: 0.0.0.0:80 is already the address of listeners[0] (2:5); give all but one of "
+        "the "
+        "listeners at an address `server_names`"}},
       {absl::StrCat(
            "listeners:\n"
            "  - { name: a, address: [ 0.0.0.0:80, 127.0.0.1:81, 0.0.0.0:80, 127.0.0.1:80 ], tcp: { forward: pg } }\n"

@@ -181,6 +181,12 @@ void describe(V& v, Listener& l) {
           "`unix:@abstract`; port 0 lets the kernel choose.",
           {.required = true, .one_word = true, .min = 1});
   v.field(
+      "server_names", l.server_names,
+      "TLS server names that this listener is for; several listeners may have the same addresses, if all but at most "
+      "one of them have this. `*.example.com`: any one label, `**.example.com`: one or more. Without it: all other "
+      "clients.",
+      {.omit_empty = true, .one_word = true, .min = 1});
+  v.field(
       "ipv6_only", l.ipv6_only,
       "Whether `[::]` accepts IPv6 only. It does in any case if a listener has an IPv4 address with the same port.");
   v.field("backlog", l.backlog, "Connections the kernel keeps waiting, per worker (it clamps to net.core.somaxconn).",

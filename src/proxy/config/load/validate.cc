@@ -20,7 +20,9 @@
 #include "proxy/config/load/validate_rate_limit.h"
 #include "proxy/config/load/validate_route.h"
 #include "proxy/config/load/validate_server_tls.h"
+#include "proxy/config/load/validate_sharing.h"
 #include "proxy/config/load/validate_upstream.h"
+#include "proxy/config/model/address_groups.h"
 #include "proxy/config/model/name.h"
 #include "proxy/config/model/server_name.h"
 #include "proxy/router/http_router.h"
@@ -414,8 +416,17 @@ class Checker {
     return all;
   }
 
+  // Why two listeners may not have the same address; empty if they may.
+  std::string why_not_shared(const AddressGroups& groups, size_t a, size_t b) const {
+    if (config_.listeners[a].server_names.empty() && config_.listeners[b].server_names.empty()) {
+      return "give all but one of the listeners at an address `server_names`";
+    }
+    return groups.same_group(a, b) ? "" : "listeners that share an address must have all their addresses in common";
+  }
+
   void check_listen_addresses() {
     std::map<std::string, AddressIndex> seen;
+    const AddressGroups groups(config_.listeners);
     for (const AddressIndex& index : all_addresses()) {
       const Address& address = address_at(index);
       const std::string path = address_path(index);
@@ -431,11 +442,14 @@ class Checker {
       if (kernel_chooses) continue;
       const auto [first, inserted] = seen.emplace(address.text(), index);
       if (inserted) continue;
-      report_.error(path, first->second.first == index.first
-                              ? absl::StrCat(address.text(), " is listed twice")
-                              : absl::StrCat(address.text(), " is already the address of ",
-                                             at(report_, item_path("listeners", first->second.first))));
+      if (first->second.first == index.first) {
+        report_.error(path, absl::StrCat(address.text(), " is listed twice"));
+      } else if (std::string why = why_not_shared(groups, first->second.first, index.first); !why.empty()) {
+        report_.error(path, absl::StrCat(address.text(), " is already the address of ",
+                                         at(report_, item_path("listeners", first->second.first)), "; ", why));
+      }
     }
+    check_sharing(config_, report_);
     check_overlaps();
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
       const Listener& listener = config_.listeners[i];

@@ -430,7 +430,10 @@ struct ListenerAlts : Alts {
 struct Listener {
   std::string name;  ///< For logs and counters; unique among listeners.
   std::vector<Address>
-      addresses;           ///< At least one. Port 0: the kernel chooses, another one for each. See ListenAddress.
+      addresses;  ///< At least one. Port 0: the kernel chooses, another one for each. See ListenAddress.
+  /// Which clients it is for, by the server name of their ClientHello; empty: all that no other listener of the address
+  /// is for. See AddressGroups.
+  std::vector<HostPattern> server_names;
   bool ipv6_only = false;  ///< Whether `[::]` accepts no IPv4 connections. Off, as with Envoy and HAProxy.
   /// Accept queue length, per worker. The kernel clamps it to net.core.somaxconn, whose default is also 4096.
   uint32_t backlog = 4096;

@@ -56,6 +56,8 @@ void Exchange::take_request(bool end) {
   }
   if (!connect && !make_canonical()) return fail(HttpEnd::kBadPath);
   find_route();
+  if (listener_.shared && !connect && is_misdirected()) [[unlikely]]
+    return fail(HttpEnd::kMisdirected);
   if (http_worker().overload().sheds() && !is_admitted()) [[unlikely]]
     return;
   advance();

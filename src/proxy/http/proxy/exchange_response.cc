@@ -39,6 +39,8 @@ OwnResponse own_response(HttpEnd end) {
       return {400, kInternal, "the path is not allowed"};
     case HttpEnd::kNoRoute:
       return {404, kUnimplemented, "no route matches the request"};
+    case HttpEnd::kMisdirected:
+      return {421, kUnavailable, "this connection is not for the host of the request"};
     case HttpEnd::kNotAllowed:
       return {501, kUnimplemented, "this method or upgrade is not allowed here"};
     case HttpEnd::kForbidden:

@@ -84,6 +84,7 @@ Fault fault_of(HttpEnd end) {
     case HttpEnd::kBadRequest:
     case HttpEnd::kBadPath:
     case HttpEnd::kNoRoute:
+    case HttpEnd::kMisdirected:
     case HttpEnd::kNotAllowed:
     case HttpEnd::kForbidden:
     case HttpEnd::kUnauthorized:

@@ -31,6 +31,7 @@ class Exchange;
 class HttpSession;
 class HttpUpstream;
 class HttpWorker;
+class SharedAddress;
 
 /// Begins the exchange of a new stream.
 using BeginExchange = StreamReceiver& (*)(HttpSession& session, HttpStream& stream);
@@ -82,6 +83,8 @@ struct HttpListener {
   bool keeps_agreement;   ///< Whether requests need the result of the TLS handshake.
   const LocalRef<HttpCodecSettings> codecs;
   std::unique_ptr<OtlpExporter> tracing;  ///< Null if no spans are exported.
+  /// The listeners of the same addresses, by server name; null if it is alone there, or does not terminate TLS.
+  std::shared_ptr<const SharedAddress> shared;
 };
 
 /// Whether a rate limit of the listener or of a route counts by the name that a TLS client has sent, or an authorizer

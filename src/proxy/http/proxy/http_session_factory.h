@@ -39,6 +39,7 @@ class HttpSessionFactory final : public SessionFactory {
                            .rate_limit_service = listener_.rate_limit_service()},
                           listener_.router.targets());
     if (needs_sni(*listener_.config, context.rate_limits)) listener_.keeps_agreement = true;
+    if (context.listener->config->tls) listener_.shared = context.shared;
   }
 
   void start(ClientAcceptor& acceptor, int fd, int family) override {

@@ -11,6 +11,8 @@
 #include "proxy/http/proxy/http_listener.h"
 #include "proxy/http/proxy/http_session.h"
 #include "proxy/http/proxy/http_worker.h"
+#include "proxy/listener/client_acceptor.h"
+#include "proxy/listener/shared_address.h"
 #include "proxy/router/canonical_path.h"
 #include "proxy/router/http_router.h"
 
@@ -120,6 +122,13 @@ bool RequestContext::make_canonical() {
       break;
   }
   return false;
+}
+
+bool RequestContext::is_misdirected() const {
+  const RequestAttributes request = attributes();
+  if (request.host.empty()) return false;
+  ClientAcceptor* const owner = listener_.shared->find(request.host);
+  return owner && owner->listener().config->name != listener_.listener->name;
 }
 
 // Routes are chosen without the fields that no client may set.

@@ -80,6 +80,8 @@ class RequestContext : public PhaseContext {
   bool takes_protocol() const { return config().websocket && request_.protocol() == "websocket"; }
   /// Gives the path its canonical form, which routes, logs and upstreams see. Returns false if it has none.
   [[nodiscard]] bool make_canonical();
+  /// Whether the host belongs to another listener of the address, by whose rules this connection was not admitted.
+  bool is_misdirected() const;
   /// Finds the route with its phases.
   void find_route();
   [[nodiscard]] bool add_origin_fields();

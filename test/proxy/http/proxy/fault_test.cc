@@ -59,6 +59,7 @@ constexpr EndRow kEnds[] = {
     {HttpEnd::kBadRequest, kClient},
     {HttpEnd::kBadPath, kClient},
     {HttpEnd::kNoRoute, kClient},
+    {HttpEnd::kMisdirected, kClient},
     {HttpEnd::kNotAllowed, kClient},
     {HttpEnd::kForbidden, kClient},
     {HttpEnd::kUnauthorized, kClient},
