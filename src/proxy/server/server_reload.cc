@@ -123,7 +123,7 @@ absl::StatusOr<std::string> Server::replace_generation() {
   }
   for (std::future<void>& each : applied) each.wait();
   const config::Snapshot<config::Config> before = generation_.config;
-  const ProcessView::Applied now = begin_generation(*next.config);
+  const ProcessView::Applied now = begin_generation(next.config);
   Generation old = std::exchange(generation_, std::move(next));
   ProcessView::Applied old_applied = std::exchange(applied_, now);
   end_endpoint_changes();
@@ -172,7 +172,8 @@ void Server::bound_generations() {
   const config::Config& config = *generation_.config;
   const size_t bound = config.reload.max_generations;
   const auto excess = [&] {
-    const auto used = static_cast<size_t>(std::count_if(retired_.begin(), retired_.end(), [](const Retired& each) { return each.has_clients(); }));
+    const auto used = static_cast<size_t>(
+        std::count_if(retired_.begin(), retired_.end(), [](const Retired& each) { return each.has_clients(); }));
     return used + 1 > bound ? used + 1 - bound : 0;
   };
   if (excess() > 0) {
