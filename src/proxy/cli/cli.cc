@@ -161,7 +161,7 @@ int run(const Arguments& arguments) {
   CheckFor purpose = CheckFor::kRun;
   const auto load_with_flags = [&flags, &purpose, &client](std::vector<std::string>& files) {
     absl::StatusOr<config::Config> config =
-        client ? client->feed().latest() : load(flags, std::exchange(purpose, CheckFor::kReload), files);
+        client ? *client->feed().latest() : load(flags, std::exchange(purpose, CheckFor::kReload), files);
     if (config.ok() && flags.workers) config->workers = flags.workers;
     if (config.ok() && flags.rings) config->memory.rings = *flags.rings;
     return config;

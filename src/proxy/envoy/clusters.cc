@@ -286,9 +286,9 @@ void find_endpoints(const Message& cluster, const MappingState& state, bool by_l
   } else {
     std::string name = cluster.sub("eds_cluster_config").text("service_name");
     if (name.empty()) name = cluster.text("name");
-    if (const Node* const found = state.endpoints.find(name)) {
+    if (const Node* const found = state.find_endpoints(name)) {
       static const MessageRule* const rule = find_message_rule("envoy.config.endpoint.v3.ClusterLoadAssignment");
-      Subject subject{state.findings, "endpoints", name};
+      Subject subject{*state.findings, "endpoints", name};
       map_endpoints(Message(*found, *rule, subject, ""), false, by_locality, upstream);
     }
   }
@@ -299,18 +299,8 @@ void find_endpoints(const Message& cluster, const MappingState& state, bool by_l
   }
 }
 
-void map_cluster(const Node& node, MappingState& state, NameTable& names) {
-  static const MessageRule* const rule = find_message_rule("envoy.config.cluster.v3.Cluster");
-  Subject subject{state.findings, "cluster", ""};
-  const Node* const named = node.kind == Node::Kind::kMap ? node.find("name") : nullptr;
-  if (named != nullptr) subject.name = named->text;
-  const Message cluster(node, *rule, subject, "");
-  if (!cluster) return;
-  if (state.upstreams.contains(subject.name)) {
-    cluster.refuse("name", "there already is a cluster of this name: this one is left out");
-    return;
-  }
-  MappedUpstream upstream{.name = names.name_for(subject.name)};
+MappedUpstream map_cluster(const Message& cluster, std::string name, const MappingState& state) {
+  MappedUpstream upstream{.name = std::move(name)};
   put(upstream.out, "name", upstream.name);
   const std::string type = cluster.text("type");
   if (type == "ORIGINAL_DST") cluster.refuse("type", "there is no counterpart of ORIGINAL_DST");
@@ -337,14 +327,76 @@ void map_cluster(const Node& node, MappingState& state, NameTable& names) {
       put(out, "interval", absl::StrCat(std::clamp<uint64_t>(*each, 1, 32767), "s"));
     put_number(out, "probes", keepalive, "keepalive_probes", 1, 127);
   }
-  state.upstreams.emplace(subject.name, std::move(upstream));
+  return upstream;
+}
+
+CachedCluster map_anew(const Node& node, const MessageRule& rule, const std::string& cluster, std::string name,
+                       MappingState& state) {
+  CachedCluster made{.tree = &node, .is_used = true};
+  Subject subject{made.findings, "cluster", cluster};
+  const MappingPart part(state, made.findings, made.lookups);
+  MappedUpstream upstream = map_cluster(Message(node, rule, subject, ""), std::move(name), state);
+  upstream.socket_criteria.clear();  // They refer to the endpoints' tree.
+  made.mapped = std::make_shared<const MappedUpstream>(std::move(upstream));
+  return made;
+}
+
+bool is_current(const Lookups::Trees& found, const ResourceIndex& index) {
+  return std::all_of(found.begin(), found.end(),
+                     [&](const auto& each) { return index.find(each.first) == each.second; });
 }
 
 }  // namespace
 
-void map_clusters(MappingState& state) {
+void map_clusters(MappingState& state, ClusterCache& cache) {
+  static const MessageRule* const rule = find_message_rule("envoy.config.cluster.v3.Cluster");
   NameTable names;
-  for (const Node* const node : state.resources.clusters) map_cluster(*node, state, names);
+  for (const Node* const node : state.resources.clusters) {
+    Subject subject{*state.findings, "cluster", ""};
+    const Node* const named = node->kind == Node::Kind::kMap ? node->find("name") : nullptr;
+    if (named != nullptr) subject.name = named->text;
+    if (state.upstreams.contains(subject.name)) {
+      const Message again(*node, *rule, subject, "");
+      again.refuse("name", "there already is a cluster of this name: this one is left out");
+      continue;
+    }
+    if (node->kind != Node::Kind::kMap) {
+      const Message none(*node, *rule, subject, "");
+      continue;
+    }
+    const std::string name = names.name_for(subject.name);
+    CachedCluster& cached = cache[subject.name];
+    cached.is_used = true;
+    if (cached.tree != node || cached.mapped->name != name || !is_current(cached.lookups.endpoints, state.endpoints) ||
+        !is_current(cached.lookups.secrets, state.secrets)) {
+      cached = map_anew(*node, *rule, subject.name, name, state);
+    }
+    state.findings->add_all(cached.findings);
+    state.upstreams.emplace(subject.name, UsedUpstream{.mapped = cached.mapped, .use = {}});
+  }
+}
+
+const std::shared_ptr<const Node>& finished_upstream(CachedCluster& cached, const std::string& cluster,
+                                                     const UpstreamUse& use, Findings& findings) {
+  const bool drops_header = use.is_for_http && cached.mapped->out.find("send_proxy_protocol") != nullptr;
+  if (drops_header) {
+    findings.add({.kind = "cluster",
+                  .name = cluster,
+                  .path = "transport_socket",
+                  .message = "routes of HTTP send no PROXY protocol header",
+                  .mark = {}});
+  }
+  if (cached.out != nullptr && cached.use.is_same(use)) return cached.out;
+  cached.use = use;
+  if (!drops_header && use.keys.keys.empty()) {
+    cached.out = std::shared_ptr<const Node>(cached.mapped, &cached.mapped->out);
+    return cached.out;
+  }
+  auto out = std::make_shared<Node>(cached.mapped->out);
+  if (drops_header) remove_key(*out, "send_proxy_protocol");
+  for (size_t i = 0; i < use.keys.keys.size(); ++i) put(*out, use.keys.keys[i].text, use.keys.items[i]);
+  cached.out = std::move(out);
+  return cached.out;
 }
 
 }  // namespace sluice::envoy

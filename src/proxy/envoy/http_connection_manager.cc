@@ -198,10 +198,10 @@ class ManagerMapper {
 
   void map_routes(bool has_tls, const HttpFilters& filters) {
     Message configuration = manager_.sub("route_config");
-    Subject subject{state_.findings, "route configuration", ""};
+    Subject subject{*state_.findings, "route configuration", ""};
     if (const Message rds = manager_.sub("rds")) {
       subject.name = rds.text("route_config_name");
-      const Node* const found = state_.routes.find(subject.name);
+      const Node* const found = state_.find_routes(subject.name);
       if (found == nullptr) {
         rds.refuse("route_config_name",
                    absl::StrCat("there is no route configuration ", config::in_quotes(subject.name),

@@ -128,8 +128,8 @@ HttpFilters::GrpcTarget HttpFilters::find_target(const Message& service, std::st
   const Message grpc = service.sub("envoy_grpc");
   if (!grpc) return {};
   const std::string cluster = grpc.text("cluster_name");
-  MappedUpstream* const upstream = state_.find_upstream(cluster);
-  if (upstream == nullptr || !upstream->is_usable) {
+  UsedUpstream* const upstream = state_.find_upstream(cluster);
+  if (upstream == nullptr || !upstream->mapped->is_usable) {
     const bool may_follow = state_.resources.may_follow && !cluster.empty();
     grpc.report("cluster_name",
                 absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints",
@@ -137,13 +137,13 @@ HttpFilters::GrpcTarget HttpFilters::find_target(const Message& service, std::st
                 may_follow ? Severity::kIgnored : Severity::kRefused);
     return {.upstream = {}, .is_awaited = may_follow};
   }
-  const Node* const protocol = upstream->out.find("protocol");
+  const Node* const protocol = upstream->mapped->out.find("protocol");
   if (protocol == nullptr || protocol->text != "http2") {
     grpc.refuse("cluster_name", absl::StrCat("the cluster ", config::in_quotes(cluster), " does not speak HTTP/2"));
     return {};
   }
-  upstream->is_for_http = true;
-  return {.upstream = upstream->name};
+  upstream->use.is_for_http = true;
+  return {.upstream = upstream->mapped->name};
 }
 
 bool HttpFilters::read_authorizer(const Message& filter) {

@@ -321,8 +321,8 @@ class ListenerMapper {
 
   std::string tcp_target(const Message& proxy) {
     const std::string cluster = proxy.text("cluster");
-    MappedUpstream* const upstream = state_.find_upstream(cluster);
-    if (upstream == nullptr || !upstream->is_usable) {
+    UsedUpstream* const upstream = state_.find_upstream(cluster);
+    if (upstream == nullptr || !upstream->mapped->is_usable) {
       proxy.report("cluster",
                    absl::StrCat("there is no cluster ", config::in_quotes(cluster), " with endpoints",
                                 state_.resources.may_follow ? " yet" : "", ": its connections are closed"),
@@ -330,9 +330,9 @@ class ListenerMapper {
       return "";
     }
     if (const auto attempts = proxy.number("max_connect_attempts")) {
-      put(upstream->out, "connect_attempts", absl::StrCat(std::clamp<uint64_t>(*attempts, 1, 100)));
+      put(upstream->use.keys, "connect_attempts", absl::StrCat(std::clamp<uint64_t>(*attempts, 1, 100)));
     }
-    return upstream->name;
+    return upstream->mapped->name;
   }
 
   void put_buffer(Node& to) {
@@ -510,7 +510,7 @@ Node map_listeners(MappingState& state) {
   NameTable names;
   for (size_t i = 0; i < state.resources.listeners.size(); ++i) {
     const Node& node = *state.resources.listeners[i];
-    Subject subject{state.findings, "listener", ""};
+    Subject subject{*state.findings, "listener", ""};
     const Node* const named = node.kind == Node::Kind::kMap ? node.find("name") : nullptr;
     subject.name = named != nullptr && !named->text.empty() ? named->text : absl::StrCat("listener-", i);
     const Message listener(node, *rule, subject, "");

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "proxy/config/load/tree_parts.h"
 #include "proxy/config/load/yaml.h"
 #include "proxy/envoy/finding.h"
 #include "proxy/envoy/resource_set.h"
@@ -18,9 +20,27 @@ namespace sluice::envoy {
 /// Text, not a model, since operators keep it, and since it takes the same way through the checks as one that they
 /// write.
 std::string map_resources(const ResourceSet& resources, Findings& findings);
+/// The same as a tree, for load_tree().
+config::Node map_to_tree(const ResourceSet& resources, Findings& findings);
+
 /// The names of the upstreams in the result by those of the clusters.
 using UpstreamNames = std::map<std::string, std::string, std::less<>>;
-/// The same as a tree, for load_tree(). Sets `names` unless it is null.
-config::Node map_to_tree(const ResourceSet& resources, Findings& findings, UpstreamNames* names = nullptr);
+
+/// Maps resources again and again, each time only what has changed since the last time. The result and the findings are
+/// those of map_to_tree().
+class Mapping {
+ public:
+  Mapping();
+  ~Mapping();
+
+  /// What `resources` refers to stays as it is until the next call has returned.
+  config::TreeParts map(const ResourceSet& resources, Findings& findings);
+  /// Of the last call.
+  UpstreamNames upstream_names() const;
+
+ private:
+  struct Cache;
+  const std::unique_ptr<Cache> cache_;
+};
 
 }  // namespace sluice::envoy

@@ -46,8 +46,8 @@ class RouteMapper {
 
   // ---- Forwarding ----
 
-  MappedUpstream* find(const Message& owner, std::string_view field, const std::string& cluster) {
-    MappedUpstream* const upstream = state_.find_upstream(cluster);
+  const MappedUpstream* find(const Message& owner, std::string_view field, const std::string& cluster) {
+    UsedUpstream* const upstream = state_.find_upstream(cluster);
     if (upstream == nullptr) {
       owner.report(
           field,
@@ -56,8 +56,8 @@ class RouteMapper {
           state_.resources.severity_of_missing());
       return nullptr;
     }
-    upstream->is_for_http = true;
-    return upstream->is_usable ? upstream : nullptr;
+    upstream->use.is_for_http = true;
+    return upstream->mapped->is_usable ? upstream->mapped.get() : nullptr;
   }
 
   bool map_target(const Message& action) {
@@ -125,9 +125,9 @@ class RouteMapper {
     Node rewrite = map_node();
     if (const std::string host = action.text("host_rewrite_literal"); !host.empty()) put(rewrite, "host", host);
     if (action.flag("auto_host_rewrite")) {
-      const MappedUpstream* const upstream = state_.find_upstream(action.text("cluster"));
-      if (upstream != nullptr && !upstream->host_name.empty()) {
-        put(rewrite, "host", upstream->host_name);
+      const UsedUpstream* const upstream = state_.find_upstream(action.text("cluster"));
+      if (upstream != nullptr && !upstream->mapped->host_name.empty()) {
+        put(rewrite, "host", upstream->mapped->host_name);
       } else {
         action.refuse("auto_host_rewrite", "it needs a cluster with one endpoint, which has a name");
       }
@@ -187,10 +187,10 @@ class RouteMapper {
   void map_hash(const Message& action) {
     const std::vector<Message> policies = action.subs("hash_policy");
     if (policies.empty()) return;
-    MappedUpstream* const upstream = state_.find_upstream(action.text("cluster"));
+    UsedUpstream* const upstream = state_.find_upstream(action.text("cluster"));
     if (action.has("weighted_clusters"))
       return action.refuse("hash_policy", "it needs one cluster, which the route names");
-    if (upstream == nullptr || !upstream->is_hashed) return;  // Nor has it an effect in Envoy.
+    if (upstream == nullptr || !upstream->mapped->is_hashed) return;  // Nor has it an effect in Envoy.
     Node hash = map_node();
     const Message& policy = policies.front();
     if (const Message header = policy.sub("header")) put(hash, "header", header.text("header_name"));
@@ -199,11 +199,11 @@ class RouteMapper {
     if (policy.sub("connection_properties").flag("source_ip")) put(hash, "source", "true");
     if (hash.keys.empty()) return;
     if (policies.size() > 1) action.ignore("hash_policy", "the first policy counts, then the client's address");
-    const Node* const known = upstream->out.find("hash");
+    const Node* const known = upstream->use.keys.find("hash");
     if (known != nullptr && !same_value(*known, hash)) {
       return action.refuse("hash_policy", "another route has another policy for this cluster: an upstream has one");
     }
-    put(upstream->out, "hash", std::move(hash));
+    put(upstream->use.keys, "hash", std::move(hash));
   }
 
   void map_descriptors(const Message& action) {

@@ -16,7 +16,7 @@ using config::Node;
 // The secret that an SdsSecretConfig names, as a message of the resource that names it.
 Message secret_of(const Message& config, const MappingState& state) {
   const std::string name = config.text("name");
-  const Node* const secret = state.secrets.find(name);
+  const Node* const secret = state.find_secret(name);
   if (secret == nullptr) {
     config.refuse("name",
                   absl::StrCat("there is no secret ", config::in_quotes(name), ": give the file that has it, too"));

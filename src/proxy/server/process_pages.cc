@@ -53,7 +53,7 @@ std::string time_text(int64_t seconds) {
 
 void write_applied(const ProcessView::Applied& applied, JsonWriter& json) {
   json.member("generation", applied.number);
-  json.member("hash", absl::StrCat("sha256:", applied.hash));
+  json.member("hash", absl::StrCat("sha256:", applied.hash ? applied.hash->text() : ""));
   json.member("applied_at", time_text(applied.applied_s));
 }
 

@@ -49,11 +49,15 @@ std::string format_counters(const ProcessView& view, const ControlCounters& cont
   return text + format_run_log(counts);
 }
 
-std::string hash_of(const config::Config& config) {
-  const std::string text = config::print_config(config);
+std::string ConfigHash::text() const {
+  const std::lock_guard lock(mutex_);
+  if (!config_) return text_;
+  const std::string text = config::print_config(**config_);
   std::array<uint8_t, SHA256_DIGEST_LENGTH> digest;
   SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(), digest.data());
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  text_ = absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  config_.reset();
+  return text_;
 }
 
 }  // namespace sluice

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proxy/access_log/access_log.h"
@@ -24,6 +26,21 @@ namespace xds {
 class ConfigDump;
 }  // namespace xds
 
+/// SHA-256 of a configuration as `sluice check --print` prints it, in hexadecimal digits. Made when somebody asks for
+/// it: that takes as long as the configuration is large, and a control plane changes it often.
+class ConfigHash {
+ public:
+  explicit ConfigHash(config::Snapshot<config::Config> config) : config_(std::move(config)) {}
+
+  /// Callable on any thread.
+  std::string text() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<config::Snapshot<config::Config>> config_;  // Until text_ is made.
+  mutable std::string text_;
+};
+
 /// The current generation at one moment. Immutable, so any thread may read it; what it refers to may be read on any
 /// thread, too.
 struct ProcessView {
@@ -39,10 +56,10 @@ struct ProcessView {
 
   /// A generation that connections still use.
   struct Applied {
-    uint64_t number = 0;    ///< From 1 on.
-    int64_t applied_s = 0;  ///< In seconds since 1970.
-    std::string hash;       ///< SHA-256 of the configuration, in hexadecimal digits.
-    bool draining = false;  ///< Its connections are being drained because of `reload.max_generations`.
+    uint64_t number = 0;                     ///< From 1 on.
+    int64_t applied_s = 0;                   ///< In seconds since 1970.
+    std::shared_ptr<const ConfigHash> hash;  ///< Null: of no generation.
+    bool draining = false;                   ///< Its connections are being drained because of `reload.max_generations`.
   };
   Applied current;
   std::vector<Applied> earlier;  ///< The oldest first.
@@ -51,8 +68,5 @@ struct ProcessView {
 
 /// Formats all counters of the process, one per line in the Prometheus text format.
 std::string format_counters(const ProcessView& view, const ControlCounters& control);
-
-/// SHA-256 of `config` as `sluice check --print` prints it, in hexadecimal digits.
-std::string hash_of(const config::Config& config);
 
 }  // namespace sluice

@@ -209,7 +209,7 @@ absl::Status Server::start() {
   absl::StatusOr<std::vector<WorkerGeneration>> parts = for_workers(generation_, nullptr, *prepared);
   if (!parts.ok()) return parts.status();
   install(generation_, *std::move(prepared));
-  applied_ = begin_generation(config);
+  applied_ = begin_generation(generation_.config);
   if (config.user.is_set()) {
     if (absl::Status changed = change_user(ids); !changed.ok()) {
       close_descriptors(*parts, 0);

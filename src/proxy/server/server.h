@@ -100,7 +100,7 @@ class Server {
   void drop_admin(const AdminPreparation& prepared);
   absl::Status inherit(const HandedSocket& socket);
   std::vector<HandedSocket> sockets_to_hand_over() const;
-  ProcessView::Applied begin_generation(const config::Config& config) const;
+  ProcessView::Applied begin_generation(const config::Snapshot<config::Config>& config) const;
   ProcessView view() const;
   void publish_view();
   absl::StatusOr<Preparation> prepare(const Generation& generation);

@@ -115,11 +115,11 @@ std::vector<HandedSocket> Server::sockets_to_hand_over() const {
 // ---- What there is to show ----
 
 // A generation that begins now.
-ProcessView::Applied Server::begin_generation(const config::Config& config) const {
+ProcessView::Applied Server::begin_generation(const config::Snapshot<config::Config>& config) const {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.number = applied_.number + 1,
           .applied_s = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
-          .hash = hash_of(config)};
+          .hash = std::make_shared<const ConfigHash>(config)};
 }
 
 ProcessView Server::view() const {

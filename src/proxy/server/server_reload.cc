@@ -123,7 +123,7 @@ absl::StatusOr<std::string> Server::replace_generation() {
   }
   for (std::future<void>& each : applied) each.wait();
   const config::Snapshot<config::Config> before = generation_.config;
-  const ProcessView::Applied now = begin_generation(*next.config);
+  const ProcessView::Applied now = begin_generation(next.config);
   Generation old = std::exchange(generation_, std::move(next));
   ProcessView::Applied old_applied = std::exchange(applied_, now);
   end_endpoint_changes();

@@ -163,6 +163,7 @@ class StartupCheck {
   }
 
   void check_upstream(const config::Upstream& upstream, const std::string& path) {
+    if (!upstream.alts && !upstream.tls) return;
     std::vector<NamedFile> files;
     bool good = true;
     if (upstream.alts) {

@@ -1,5 +1,7 @@
 #include "proxy/xds/cluster_facts.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -56,11 +58,13 @@ void add_places(const Node* assignment, ClusterFacts& facts) {
   });
 }
 
+bool wants_reports_of(const Node& cluster) { return field_in(field_in(&cluster, "lrs_server"), "self") != nullptr; }
+
 ClusterFacts facts_of(const Node& cluster, const ResourceStore& in_use, bool is_static) {
   ClusterFacts facts{.upstream = {},
                      .service_name = text_in(field_in(&cluster, "eds_cluster_config"), "service_name"),
                      .is_static = is_static,
-                     .wants_reports = field_in(field_in(&cluster, "lrs_server"), "self") != nullptr,
+                     .wants_reports = wants_reports_of(cluster),
                      .places = {}};
   if (const Node* const own = field_in(&cluster, "load_assignment")) {
     add_places(own, facts);
@@ -87,6 +91,14 @@ ClusterTable cluster_table(const Bootstrap& bootstrap, const ResourceStore& in_u
     if (upstream != names.end()) facts.upstream = upstream->second;
   }
   return table;
+}
+
+bool wants_reports(const Bootstrap& bootstrap, const ResourceStore& in_use) {
+  const ResourceStore::Resources& clusters = in_use.of(ResourceKind::kCluster);
+  return std::any_of(bootstrap.resources.clusters.begin(), bootstrap.resources.clusters.end(),
+                     [](const Node* each) { return wants_reports_of(*each); }) ||
+         std::any_of(clusters.begin(), clusters.end(),
+                     [](const auto& each) { return wants_reports_of(each.second->tree); });
 }
 
 }  // namespace sluice::xds

@@ -34,4 +34,7 @@ using ClusterTable = std::map<std::string, ClusterFacts, std::less<>>;
 /// The facts of all static clusters and of those in `in_use`. `names`: the upstreams of the configuration.
 ClusterTable cluster_table(const Bootstrap& bootstrap, const ResourceStore& in_use, const envoy::UpstreamNames& names);
 
+/// Whether one of the clusters wants reports.
+bool wants_reports(const Bootstrap& bootstrap, const ResourceStore& in_use);
+
 }  // namespace sluice::xds

@@ -72,7 +72,7 @@ void keep_references(ResourceKind owner, const Resource& resource, const Resourc
     if (!info.by_name) continue;
     for (const std::string& name : references_of(owner, resource.tree, info.kind)) {
       const ResourcePointer kept = in_use.find(info.kind, name);
-      if (kept != nullptr) store.of(info.kind).try_emplace(name, kept);
+      if (kept != nullptr && store.find(info.kind, name) == nullptr) store.of(info.kind).emplace(name, kept);
     }
   }
 }
@@ -80,7 +80,8 @@ void keep_references(ResourceKind owner, const Resource& resource, const Resourc
 void keep_clusters(const Names& names, const ResourceStore& in_use, ResourceStore& store) {
   for (const std::string& name : names) {
     const ResourcePointer kept = in_use.find(ResourceKind::kCluster, name);
-    if (kept == nullptr || !store.of(ResourceKind::kCluster).try_emplace(name, kept).second) continue;
+    if (kept == nullptr || store.find(ResourceKind::kCluster, name) != nullptr) continue;
+    store.of(ResourceKind::kCluster).emplace(name, kept);
     keep_references(ResourceKind::kCluster, *kept, in_use, store);
   }
 }
@@ -115,33 +116,37 @@ bool ClusterWait::must_wait(ResourceKind kind, const std::string& name, Names mi
 
 void ClusterWait::put_off(const ResourceStore& in_use, const Names& elsewhere, uint64_t now_ms, ResourceStore& ready) {
   next_.clear();
-  // Clusters that are kept only for an update that waits do not count as present.
-  Names present = elsewhere;
-  for (const auto& [name, cluster] : ready.of(ResourceKind::kCluster)) present.insert(name);
   const ResourceStore newest = ready;
+  // Clusters that are kept only for an update that waits do not count as present.
+  const auto without_present = [&](Names names) {
+    std::erase_if(names, [&](const std::string& name) {
+      return elsewhere.contains(name) || newest.find(ResourceKind::kCluster, name) != nullptr;
+    });
+    return names;
+  };
   Names kept;
 
   // Routes that no listener uses yet may change at once.
   for (const std::string& name : wanted_names(in_use, ResourceKind::kRoutes)) {
     const ResourcePointer before = in_use.find(ResourceKind::kRoutes, name);
-    const auto now = ready.of(ResourceKind::kRoutes).find(name);
-    if (before == nullptr || now == ready.of(ResourceKind::kRoutes).end() || now->second == before) continue;
-    const Names old_names = forwarded_clusters(before->tree), new_names = forwarded_clusters(now->second->tree);
-    const Names missing = without(without(new_names, old_names), present);
-    if (!must_wait(ResourceKind::kRoutes, name, missing, now->second, now_ms)) continue;
-    now->second = before;
+    const ResourcePointer now = newest.find(ResourceKind::kRoutes, name);
+    if (before == nullptr || now == nullptr || now == before) continue;
+    const Names old_names = forwarded_clusters(before->tree), new_names = forwarded_clusters(now->tree);
+    const Names missing = without_present(without(new_names, old_names));
+    if (!must_wait(ResourceKind::kRoutes, name, missing, now, now_ms)) continue;
+    ready.of(ResourceKind::kRoutes)[name] = before;
     kept.merge(without(old_names, new_names));
   }
-  for (auto& [name, listener] : ready.of(ResourceKind::kListener)) {
+  for (const auto& [name, listener] : newest.of(ResourceKind::kListener)) {
     const ResourcePointer before = in_use.find(ResourceKind::kListener, name);
     if (before == nullptr || before == listener) continue;
     const Names old_names = clusters_of_listener(*before, in_use, {});
     // Those that it named before wait by themselves.
     const Names same = references_of(ResourceKind::kListener, before->tree, ResourceKind::kRoutes);
-    const Names missing = without(without(clusters_of_listener(*listener, newest, same), old_names), present);
+    const Names missing = without_present(without(clusters_of_listener(*listener, newest, same), old_names));
     if (!must_wait(ResourceKind::kListener, name, missing, listener, now_ms)) continue;
     const Names new_names = clusters_of_listener(*listener, newest, {});
-    listener = before;
+    ready.of(ResourceKind::kListener)[name] = before;
     keep_references(ResourceKind::kListener, *before, in_use, ready);
     kept.merge(without(old_names, new_names));
   }

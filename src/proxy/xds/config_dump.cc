@@ -151,12 +151,15 @@ class ConfigDump::Writer {
   envoy::TreeJson files_{json_};
 };
 
-void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newest, const envoy::UpstreamNames& names,
-                         int64_t now_ms) {
-  auto next = std::make_shared<Shown>(Shown{.in_use = in_use, .newest = newest, .names = names, .since_ms = {}});
+void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newest,
+                         std::shared_ptr<const envoy::UpstreamNames> names, int64_t now_ms) {
+  auto next =
+      std::make_shared<Shown>(Shown{.in_use = in_use, .newest = newest, .names = std::move(names), .since_ms = {}});
   const std::shared_ptr<const Shown> before = shown();
+  next->since_ms.reserve(before->since_ms.size());
   for (const ResourceStore* const store : {&in_use, &newest}) {
     for (const KindInfo& info : kKinds) {
+      if (store == &newest && newest.shares(info.kind, in_use)) continue;
       for (const auto& [name, resource] : store->of(info.kind)) {
         const auto since = before->since_ms.find(resource.get());
         next->since_ms.emplace(resource.get(), since != before->since_ms.end() ? since->second : now_ms);
@@ -179,7 +182,7 @@ std::string ConfigDump::json(bool with_endpoints) const {
 
 std::string ConfigDump::clusters(const LoadView& view) const {
   const std::shared_ptr<const Shown> now = shown();
-  return cluster_statuses(cluster_table(bootstrap_, now->in_use, now->names), view);
+  return cluster_statuses(cluster_table(bootstrap_, now->in_use, *now->names), view);
 }
 
 std::string ConfigDump::listeners() const {

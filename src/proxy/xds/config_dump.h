@@ -22,8 +22,8 @@ class ConfigDump {
 
   /// `in_use`: what the configuration is made of, with the upstreams of these `names`. `newest`: what was accepted
   /// last; what waits differs. `now_ms`: since 1970.
-  void publish(const ResourceStore& in_use, const ResourceStore& newest, const envoy::UpstreamNames& names,
-               int64_t now_ms);
+  void publish(const ResourceStore& in_use, const ResourceStore& newest,
+               std::shared_ptr<const envoy::UpstreamNames> names, int64_t now_ms);
 
   /// The document, in JSON. Endpoints are in it only with `with_endpoints`. Contents of messages and fields that Sluice
   /// does not know are left out; one more entry of `configs`, a google.protobuf.Struct, then names them.
@@ -36,7 +36,7 @@ class ConfigDump {
  private:
   struct Shown {
     ResourceStore in_use, newest;
-    envoy::UpstreamNames names;
+    std::shared_ptr<const envoy::UpstreamNames> names = std::make_shared<const envoy::UpstreamNames>();
     std::unordered_map<const Resource*, int64_t> since_ms;  // When it was accepted, or came into use.
   };
   class Writer;

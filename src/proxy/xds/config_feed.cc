@@ -14,10 +14,10 @@ ConfigFeed::ConfigFeed() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { SLUICE_
 
 ConfigFeed::~ConfigFeed() { ::close(fd_); }
 
-absl::Status ConfigFeed::offer(config::Config config) {
+absl::Status ConfigFeed::offer(std::shared_ptr<const config::Config> config) {
   std::unique_lock lock(mutex_);
   if (closed_) return absl::UnavailableError("the process is draining");
-  if (current_ == config) return absl::OkStatus();
+  if (current_ && (current_ == config || *current_ == *config)) return absl::OkStatus();
   if (!current_) {
     current_ = std::move(config);
     changed_.notify_all();
@@ -33,12 +33,12 @@ absl::Status ConfigFeed::offer(config::Config config) {
 
 bool ConfigFeed::wait_for_first(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [this] { return current_.has_value(); });
+  return changed_.wait_for(lock, time, [this] { return current_ != nullptr; });
 }
 
-config::Config ConfigFeed::latest() const {
+std::shared_ptr<const config::Config> ConfigFeed::latest() const {
   const std::lock_guard lock(mutex_);
-  return offered_ ? *offered_ : *current_;
+  return offered_ ? offered_ : current_;
 }
 
 void ConfigFeed::settle(const absl::Status& status) {

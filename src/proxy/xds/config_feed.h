@@ -2,8 +2,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,7 +23,7 @@ class ConfigFeed {
 
   /// Offers a configuration, and waits until it is in effect, or is refused for the reason in the error. The first one
   /// is in effect at once.
-  absl::Status offer(config::Config config);
+  absl::Status offer(std::shared_ptr<const config::Config> config);
 
   // On the control thread.
 
@@ -32,7 +32,7 @@ class ConfigFeed {
   /// Readable while there is an offer.
   int fd() const { return fd_; }
   /// The offer, or else the configuration that is in effect.
-  config::Config latest() const;
+  std::shared_ptr<const config::Config> latest() const;
   /// Reports to the client whether its offer is in effect, if there is one.
   void settle(const absl::Status& status);
   /// Refuses all offers from now on. Callable on any thread.
@@ -43,7 +43,7 @@ class ConfigFeed {
   const int fd_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<config::Config> current_, offered_;
+  std::shared_ptr<const config::Config> current_, offered_;  // Null: there is none.
   absl::Status settled_;
   bool closed_ = false;
 };

@@ -1,7 +1,6 @@
 #include "proxy/xds/config_maker.h"
 
 #include <cstddef>
-#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,20 +26,19 @@ constexpr uint32_t kMaxGenerations = 1000;
 // More would make a long line longer, and the first ones say what is wrong.
 constexpr size_t kMaxReasons = 8;
 
-bool has_all(ResourceKind owner, const Resource& resource, ResourceKind kind, const ResourceStore& store,
-             const Bootstrap& bootstrap) {
-  for (const std::string& name : references_of(owner, resource.tree, kind)) {
-    const bool is_static = kind == ResourceKind::kSecret && bootstrap.secret_names.contains(name);
-    if (!is_static && store.find(kind, name) == nullptr) return false;
+bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore& store, const Bootstrap& bootstrap) {
+  static const std::set<std::string> none;
+  for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
+    const bool is_secret = kind == ResourceKind::kSecret;
+    if (!has_references(owner, resource, kind, store, is_secret ? bootstrap.secret_names : none)) return false;
   }
   return true;
 }
 
-bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore& store, const Bootstrap& bootstrap) {
-  for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
-    if (!has_all(owner, resource, kind, store, bootstrap)) return false;
-  }
-  return true;
+config::Config with_many_generations() {
+  config::Config config;
+  config.reload.max_generations = kMaxGenerations;
+  return config;
 }
 
 // Adds the name of the cluster or listener to each `upstreams[N]` and `listeners[N]`, which only the tree has.
@@ -102,7 +100,10 @@ class Warnings {
 }  // namespace
 
 ConfigMaker::ConfigMaker(const Bootstrap& bootstrap, Options options)
-    : bootstrap_(bootstrap), options_(std::move(options)), files_(options_.secret_folder) {
+    : bootstrap_(bootstrap),
+      options_(std::move(options)),
+      files_(options_.secret_folder),
+      loader_(with_many_generations()) {
   for (const Node* const cluster : bootstrap_.resources.clusters) {
     if (const Node* const name = cluster->find("name")) static_clusters_.insert(name->text);
   }
@@ -112,31 +113,26 @@ ConfigMaker::ConfigMaker(const Bootstrap& bootstrap, Options options)
 ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
   ResourceStore ready = store;
   for (const ResourceKind owner : {ResourceKind::kCluster, ResourceKind::kListener}) {
-    ResourceStore::Resources& resources = ready.of(owner);
-    for (auto each = resources.begin(); each != resources.end();) {
-      if (is_ready(owner, *each->second, store, bootstrap_)) {
-        ++each;
-        continue;
-      }
-      const ResourcePointer before = in_use_.find(owner, each->first);
+    for (const auto& [resource_name, resource] : store.of(owner)) {
+      if (is_ready(owner, *resource, store, bootstrap_)) continue;
+      const ResourcePointer before = in_use_.find(owner, resource_name);
       if (before == nullptr) {
-        each = resources.erase(each);
+        ready.of(owner).erase(resource_name);
         continue;
       }
-      each->second = before;
+      ready.of(owner)[resource_name] = before;
       for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
         for (const std::string& name : references_of(owner, before->tree, kind)) {
           const ResourcePointer kept = in_use_.find(kind, name);
           if (kept != nullptr) ready.of(kind).try_emplace(name, kept);
         }
       }
-      ++each;
     }
   }
   return ready;
 }
 
-absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms) {
+absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms) {
   ResourceStore ready = ready_part(store);
   const ResourceStore newest = ready;
   wait_.put_off(in_use_, static_clusters_, now_ms, ready);
@@ -144,36 +140,60 @@ absl::StatusOr<config::Config> ConfigMaker::make(const ResourceStore& store, uin
   if (wait_.has_news()) {
     if (const auto checked = map(newest, true); !checked.ok()) return checked.status();
   }
-  absl::StatusOr<config::Config> config = map(ready, false);
+  auto config = map(ready, false);
   if (config.ok()) next_ = std::move(ready);
   return config;
 }
 
+absl::Status ConfigMaker::prepare(const KindInfo& info, const ResourcePointer& resource, PreparedResources& next) {
+  auto known = prepared_.extract(resource.get());
+  if (!known.empty()) {
+    files_.name(known.mapped().files);
+    next.insert(std::move(known));
+    return absl::OkStatus();
+  }
+  Prepared made{.resource = resource, .tree = nullptr, .files = {}};
+  if (SecretFiles::has_inline_sources(resource->tree)) {
+    Node tree = resource->tree;
+    if (const absl::Status moved = files_.move_to_files(tree, made.files); !moved.ok()) {
+      return absl::Status(moved.code(), absl::StrCat(info.label, " ", resource->name, ": ", moved.message()));
+    }
+    made.tree = std::make_shared<const Node>(std::move(tree));
+  }
+  files_.name(made.files);
+  next.emplace(resource.get(), std::move(made));
+  return absl::OkStatus();
+}
+
 // A trial has no effect, and logs nothing.
-absl::StatusOr<config::Config> ConfigMaker::map(const ResourceStore& ready, bool is_trial) {
+absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const ResourceStore& ready, bool is_trial) {
   files_.forget_named();
   envoy::ResourceSet set = bootstrap_.resources;
   set.may_follow = true;
-  std::deque<Node> copies;  // With files in place of inline secrets.
+  PreparedResources prepared;
   for (const KindInfo& info : kKinds) {
+    const bool has_secrets = info.kind != ResourceKind::kRoutes && info.kind != ResourceKind::kEndpoints;
     for (const auto& [name, resource] : ready.of(info.kind)) {
       const Node* tree = &resource->tree;
-      if (info.kind != ResourceKind::kRoutes && info.kind != ResourceKind::kEndpoints) {
-        tree = &copies.emplace_back(resource->tree);
-        if (const absl::Status moved = files_.move_to_files(copies.back()); !moved.ok()) {
-          return absl::Status(moved.code(), absl::StrCat(info.label, " ", name, ": ", moved.message()));
+      if (has_secrets) {
+        if (absl::Status status = prepare(info, resource, prepared); !status.ok()) {
+          prepared_.merge(prepared);  // The mapping still refers to their trees.
+          return status;
         }
+        const Prepared& found = prepared.find(resource.get())->second;
+        if (found.tree != nullptr) tree = found.tree.get();
       }
       set.add(info.type, *tree);
     }
   }
   envoy::Findings findings;
-  next_names_.clear();
-  const Node tree = envoy::map_to_tree(set, findings, &next_names_);
+  config::TreeParts parts = mapping_.map(set, findings);
+  // Only now, since the mapping compares with the trees of the last time.
+  prepared_ = std::move(prepared);
+  mapped_ = ready;
   if (const absl::Status checked = check_findings(findings, is_trial); !checked.ok()) return checked;
-  absl::StatusOr<config::Config> config = config::load_tree(tree, "xds", options_.check);
-  if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), tree));
-  config->reload.max_generations = kMaxGenerations;
+  auto config = loader_.load(parts, "xds", options_.check);
+  if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), parts.join()));
   return config;
 }
 
@@ -205,7 +225,7 @@ void ConfigMaker::commit() {
   files_.keep_named();
   wait_.commit();
   in_use_ = next_;
-  names_ = next_names_;
+  names_ = std::make_shared<const envoy::UpstreamNames>(mapping_.upstream_names());
   known_ = next_known_;
   known_fields_ = next_known_fields_;
 }

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,7 +36,7 @@ class ConfigMaker {
   ConfigMaker(const Bootstrap& bootstrap, Options options);
 
   /// The configuration of these resources. The error names each resource and field that cannot be taken over.
-  absl::StatusOr<config::Config> make(const ResourceStore& store, uint64_t now_ms);
+  absl::StatusOr<std::shared_ptr<const config::Config>> make(const ResourceStore& store, uint64_t now_ms);
   /// The last configuration that make() returned is in effect.
   void commit();
   /// The updates that wait for clusters. At its due_ms() the configuration is to be made again, of the same resources.
@@ -42,11 +44,20 @@ class ConfigMaker {
   /// The resources of the configuration that is in effect.
   const ResourceStore& in_use() const { return in_use_; }
   /// The names of its upstreams.
-  const envoy::UpstreamNames& upstream_names() const { return names_; }
+  const std::shared_ptr<const envoy::UpstreamNames>& upstream_names() const { return names_; }
 
  private:
+  // A resource as the mapping reads it: with files in the place of inline secrets.
+  struct Prepared {
+    ResourcePointer resource;
+    std::shared_ptr<const config::Node> tree;  // Null: that of the resource.
+    std::set<std::string> files;
+  };
+  using PreparedResources = std::unordered_map<const Resource*, Prepared>;
+
   ResourceStore ready_part(const ResourceStore& store) const;
-  absl::StatusOr<config::Config> map(const ResourceStore& ready, bool is_trial);
+  absl::StatusOr<std::shared_ptr<const config::Config>> map(const ResourceStore& ready, bool is_trial);
+  absl::Status prepare(const KindInfo& info, const ResourcePointer& resource, PreparedResources& next);
   absl::Status check_findings(const envoy::Findings& findings, bool is_trial);
 
   const Bootstrap& bootstrap_;
@@ -54,9 +65,14 @@ class ConfigMaker {
   std::set<std::string> static_clusters_;
   SecretFiles files_;
   ClusterWait wait_;
-  ResourceStore in_use_;                                    // Of the configuration that is in effect.
-  ResourceStore next_;                                      // Of the last one that was made.
-  envoy::UpstreamNames names_, next_names_;                 // Of the same two.
+  PreparedResources prepared_;  // Of the last mapping.
+  ResourceStore mapped_;        // The same: the mapping refers to its trees.
+  envoy::Mapping mapping_;
+  config::PartsLoader loader_;
+  ResourceStore in_use_;  // Of the configuration that is in effect.
+  ResourceStore next_;    // Of the last one that was made.
+  std::shared_ptr<const envoy::UpstreamNames> names_ =
+      std::make_shared<const envoy::UpstreamNames>();       // Of what is in effect.
   std::set<std::string> known_, next_known_;                // Findings that do not reject anything any more.
   std::set<std::string> known_fields_, next_known_fields_;  // Ignored fields that the log has.
 };

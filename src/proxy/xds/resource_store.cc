@@ -51,7 +51,39 @@ absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResou
   resource->version = std::string(sent.version.empty() ? version : sent.version);
   resource->bytes = std::string(sent.bytes);
   resource->ttl_ms = sent.ttl_ms;
+  auto& references = resource->references.emplace();
+  for (const KindInfo& each : kKinds) {
+    references[static_cast<size_t>(each.kind)] = references_of(kind, resource->tree, each.kind);
+  }
   return resource;
+}
+
+const std::shared_ptr<ResourceStore::Resources>& ResourceStore::none() {
+  static const auto nothing = std::make_shared<Resources>();
+  return nothing;
+}
+
+ResourceStore::ResourceStore(const ResourceStore& other) { *this = other; }
+
+ResourceStore& ResourceStore::operator=(const ResourceStore& other) {
+  if (this == &other) return *this;
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (other.all_[i].is_own) other.all_[i].is_own = false;
+    all_[i] = other.all_[i];
+  }
+  return *this;
+}
+
+void ResourceStore::share(ResourceKind kind, const ResourceStore& other) {
+  const Kind& from = other.all_[static_cast<size_t>(kind)];
+  if (from.is_own) from.is_own = false;
+  all_[static_cast<size_t>(kind)] = from;
+}
+
+ResourceStore::Resources& ResourceStore::of(ResourceKind kind) {
+  Kind& all = all_[static_cast<size_t>(kind)];
+  if (!std::exchange(all.is_own, true)) all.resources = std::make_shared<Resources>(*all.resources);
+  return *all.resources;
 }
 
 ResourcePointer ResourceStore::find(ResourceKind kind, std::string_view name) const {
@@ -61,13 +93,14 @@ ResourcePointer ResourceStore::find(ResourceKind kind, std::string_view name) co
 }
 
 bool ResourceStore::empty() const {
-  return std::all_of(all_.begin(), all_.end(), [](const Resources& each) { return each.empty(); });
+  return std::all_of(all_.begin(), all_.end(), [](const Kind& each) { return each.resources->empty(); });
 }
 
 std::set<std::string> references_of(ResourceKind owner, const Node& tree, ResourceKind kind) {
   std::set<std::string> names;
+  if (owner != ResourceKind::kCluster && owner != ResourceKind::kListener) return names;
   if (kind == ResourceKind::kEndpoints) return owner == ResourceKind::kCluster ? endpoints_of(tree) : names;
-  if (kind == ResourceKind::kRoutes) {
+  if (kind == ResourceKind::kRoutes && owner == ResourceKind::kListener) {
     each_map(tree, [&](const Node& map) {
       if (map.find("config_source") != nullptr && map.find("route_config_name") != nullptr) {
         names.insert(text_of(map, "route_config_name"));
@@ -82,12 +115,42 @@ std::set<std::string> references_of(ResourceKind owner, const Node& tree, Resour
   return names;
 }
 
+bool has_references(ResourceKind owner, const Resource& resource, ResourceKind kind, const ResourceStore& store,
+                    const std::set<std::string>& elsewhere) {
+  const auto has = [&](const std::string& name) { return elsewhere.contains(name) || store.of(kind).contains(name); };
+  if (resource.references) {
+    const std::set<std::string>& names = (*resource.references)[static_cast<size_t>(kind)];
+    return std::all_of(names.begin(), names.end(), has);
+  }
+  const std::set<std::string> names = references_of(owner, resource.tree, kind);
+  return std::all_of(names.begin(), names.end(), has);
+}
+
 std::set<std::string> wanted_names(const ResourceStore& store, ResourceKind kind) {
   std::set<std::string> names;
   for (const ResourceKind owner : {ResourceKind::kCluster, ResourceKind::kListener}) {
-    for (const auto& [name, resource] : store.of(owner)) names.merge(references_of(owner, resource->tree, kind));
+    if (owner == ResourceKind::kCluster && kind == ResourceKind::kRoutes) continue;
+    for (const auto& [name, resource] : store.of(owner)) {
+      if (!resource->references) {
+        names.merge(references_of(owner, resource->tree, kind));
+        continue;
+      }
+      const std::set<std::string>& all = (*resource->references)[static_cast<size_t>(kind)];
+      names.insert(all.begin(), all.end());
+    }
   }
   return names;
+}
+
+const std::set<std::string>& WantedNames::of(const ResourceStore& store, ResourceKind kind) {
+  Names& known = all_[static_cast<size_t>(kind)];
+  if (!known.store || !known.store->shares(ResourceKind::kCluster, store) ||
+      !known.store->shares(ResourceKind::kListener, store)) {
+    known.names = wanted_names(store, kind);
+    known.store.emplace();
+    for (const ResourceKind owner : {ResourceKind::kCluster, ResourceKind::kListener}) known.store->share(owner, store);
+  }
+  return known.names;
 }
 
 }  // namespace sluice::xds

@@ -26,6 +26,8 @@ struct Resource {
   config::Node tree;  ///< The same, as the mapping reads it.
   /// How long it lives without a sign of life; nothing: until it changes.
   std::optional<uint64_t> ttl_ms = std::nullopt;
+  /// By kind: the names of the resources that it refers to. Nothing: not known, see references_of().
+  std::optional<std::array<std::set<std::string>, kResourceKindCount>> references = std::nullopt;
 };
 using ResourcePointer = std::shared_ptr<const Resource>;
 
@@ -36,26 +38,61 @@ inline constexpr size_t kMaxResponseValues = size_t{1} << 21;
 absl::StatusOr<ResourcePointer> read_resource(ResourceKind kind, const SentResource& sent, std::string_view version,
                                               size_t& values_left);
 
-/// The resources by kind and name. Copies share them.
+/// The resources by kind and name. A copy costs nothing until one of the two changes, and then as much as one kind.
 class ResourceStore {
  public:
   using Resources = std::map<std::string, ResourcePointer, std::less<>>;
 
-  Resources& of(ResourceKind kind) { return all_[static_cast<size_t>(kind)]; }
-  const Resources& of(ResourceKind kind) const { return all_[static_cast<size_t>(kind)]; }
+  ResourceStore() = default;
+  ResourceStore(const ResourceStore& other);
+  ResourceStore& operator=(const ResourceStore& other);
+  ResourceStore(ResourceStore&&) = default;
+  ResourceStore& operator=(ResourceStore&&) = default;
+  ~ResourceStore() = default;
+
+  /// To be changed: the const one is cheaper.
+  Resources& of(ResourceKind kind);
+  const Resources& of(ResourceKind kind) const { return *all_[static_cast<size_t>(kind)].resources; }
+  /// Whether the two have the resources of this kind in common. False says nothing.
+  bool shares(ResourceKind kind, const ResourceStore& other) const { return &of(kind) == &other.of(kind); }
+  /// Takes over the resources of one kind.
+  void share(ResourceKind kind, const ResourceStore& other);
   /// Null if there is none.
   ResourcePointer find(ResourceKind kind, std::string_view name) const;
   bool empty() const;
 
  private:
-  std::array<Resources, kResourceKindCount> all_;
+  struct Kind {
+    std::shared_ptr<Resources> resources = none();
+    mutable bool is_own = false;  // No copy has them. Not the count of the pointer, which other threads may change.
+  };
+  static const std::shared_ptr<Resources>& none();
+
+  std::array<Kind, kResourceKindCount> all_;
 };
 
 /// The names of the resources of a kind that one resource refers to: endpoints of a cluster, routes of a listener,
 /// secrets of both.
 std::set<std::string> references_of(ResourceKind owner, const config::Node& tree, ResourceKind kind);
+/// Whether `store` has all of them, but for those of `elsewhere`.
+bool has_references(ResourceKind owner, const Resource& resource, ResourceKind kind, const ResourceStore& store,
+                    const std::set<std::string>& elsewhere);
 
 /// The names of a kind that all resources of a store refer to. Precondition: info_of(kind).by_name.
 std::set<std::string> wanted_names(const ResourceStore& store, ResourceKind kind);
+
+/// The same, of stores that often have the same clusters and listeners.
+class WantedNames {
+ public:
+  /// Valid until the next call.
+  const std::set<std::string>& of(const ResourceStore& store, ResourceKind kind);
+
+ private:
+  struct Names {
+    std::optional<ResourceStore> store;  // That they are of: clusters and listeners.
+    std::set<std::string> names;
+  };
+  std::array<Names, kResourceKindCount> all_;
+};
 
 }  // namespace sluice::xds

@@ -29,19 +29,34 @@ std::string hash_of(std::string_view text) {
   return absl::BytesToHexString(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
 
+bool is_source(const Node& tree, size_t item) {
+  return tree.kind == Node::Kind::kMap && tree.items[item].kind == Node::Kind::kMap &&
+         std::find(kSources.begin(), kSources.end(), tree.keys[item].text) != kSources.end();
+}
+
 }  // namespace
 
-absl::Status SecretFiles::move_to_files(Node& tree) {
+bool SecretFiles::has_inline_sources(const Node& tree) {
+  for (size_t i = 0; i < tree.items.size(); ++i) {
+    const Node& item = tree.items[i];
+    if (is_source(tree, i) ? item.find("inline_string") != nullptr || item.find("inline_bytes") != nullptr
+                           : has_inline_sources(item)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status SecretFiles::move_to_files(Node& tree, std::set<std::string>& files) {
   for (size_t i = 0; i < tree.items.size(); ++i) {
     Node& item = tree.items[i];
-    const bool is_source = tree.kind == Node::Kind::kMap && item.kind == Node::Kind::kMap &&
-                           std::find(kSources.begin(), kSources.end(), tree.keys[i].text) != kSources.end();
-    if (const absl::Status moved = is_source ? move_source(item) : move_to_files(item); !moved.ok()) return moved;
+    const absl::Status moved = is_source(tree, i) ? move_source(item, files) : move_to_files(item, files);
+    if (!moved.ok()) return moved;
   }
   return absl::OkStatus();
 }
 
-absl::Status SecretFiles::move_source(Node& source) {
+absl::Status SecretFiles::move_source(Node& source, std::set<std::string>& files) {
   const Node* const text = source.find("inline_string");
   const Node* const bytes = source.find("inline_bytes");
   if (text == nullptr && bytes == nullptr) return absl::OkStatus();
@@ -51,7 +66,7 @@ absl::Status SecretFiles::move_source(Node& source) {
   }
   const std::string name = hash_of(contents) + std::string(kSuffix);
   const std::string path = absl::StrCat(folder_, "/", name);
-  named_.insert(name);
+  files.insert(name);
   if (!std::filesystem::exists(path)) {
     if (const absl::Status written = write_file(path, contents); !written.ok()) return written;
   }

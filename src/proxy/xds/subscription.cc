@@ -88,8 +88,9 @@ absl::Status Subscription::take(ResourceKind kind, const Response& response, uin
 
 absl::Status Subscription::change(ResourceKind kind, const Response& response, ResourceStore& candidate,
                                   std::vector<Renewal>& renewals) const {
+  const ResourceStore kept_store = candidate;
+  const ResourceStore::Resources& before = kept_store.of(kind);
   ResourceStore::Resources& resources = candidate.of(kind);
-  const ResourceStore::Resources before = resources;
   // A response with all listeners or clusters leaves out those that are gone.
   if (!is_delta_ && !info_of(kind).by_name && !is_sign_of_life(response)) resources.clear();
   size_t values_left = kMaxResponseValues;
@@ -162,11 +163,15 @@ void Subscription::expire(uint64_t now_ms) {
 }
 
 // Nobody updates what is not requested any more.
-void Subscription::drop_unwanted(ResourceStore& candidate) const {
+void Subscription::drop_unwanted(ResourceStore& candidate) {
   for (const KindInfo& info : kKinds) {
     if (!info.by_name) continue;
-    const std::set<std::string> wanted = wanted_names(candidate, info.kind);
-    std::erase_if(candidate.of(info.kind), [&](const auto& each) { return !wanted.contains(each.first); });
+    const std::set<std::string>& wanted = wanted_.of(candidate, info.kind);
+    const auto is_unwanted = [&](const auto& each) { return !wanted.contains(each.first); };
+    const ResourceStore::Resources& all = std::as_const(candidate).of(info.kind);
+    if (all.size() > wanted.size() || std::any_of(all.begin(), all.end(), is_unwanted)) {
+      std::erase_if(candidate.of(info.kind), is_unwanted);
+    }
   }
 }
 
@@ -195,12 +200,12 @@ void Subscription::request_names() {
   for (const KindInfo& info : kKinds) {
     if (!info.by_name) continue;
     Kind& kind = of(info.kind);
-    std::set<std::string> wanted = wanted_names(store_, info.kind);
+    const std::set<std::string>& wanted = wanted_.of(store_, info.kind);
     if (wanted == kind.names) continue;
     if (is_delta_) {
       request_delta(info.kind, {}, {});
     } else {
-      kind.names = std::move(wanted);
+      kind.names = wanted;
       request(info.kind, {});
     }
     kind.requested = true;
@@ -218,9 +223,9 @@ void Subscription::request(ResourceKind kind, std::string_view error) {
 void Subscription::request_delta(ResourceKind kind, std::string_view nonce, std::string_view error) {
   Kind& state = of(kind);
   DeltaRequest request{.node = node_once(), .type = info_of(kind).type, .nonce = nonce, .error = error};
-  std::set<std::string> wanted = state.names;
-  if (info_of(kind).by_name && nonce.empty()) {
-    wanted = wanted_names(store_, kind);
+  const bool changes_names = info_of(kind).by_name && nonce.empty();
+  if (changes_names) {
+    const std::set<std::string>& wanted = wanted_.of(store_, kind);
     std::set_difference(wanted.begin(), wanted.end(), state.names.begin(), state.names.end(),
                         std::back_inserter(request.subscribe));
     std::set_difference(state.names.begin(), state.names.end(), wanted.begin(), wanted.end(),
@@ -230,7 +235,7 @@ void Subscription::request_delta(ResourceKind kind, std::string_view nonce, std:
     for (const auto& [name, resource] : store_.of(kind)) request.known.emplace(name, resource->version);
   }
   send_(write_request(request));
-  state.names = std::move(wanted);
+  if (changes_names) state.names = wanted_.of(store_, kind);
 }
 
 }  // namespace sluice::xds

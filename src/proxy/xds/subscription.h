@@ -66,7 +66,7 @@ class Subscription {
                       std::vector<Renewal>& renewals) const;
   absl::Status renew(ResourceKind kind, const Response& response, const SentResource& sent,
                      const ResourcePointer& before, ResourceStore& candidate, std::vector<Renewal>& renewals) const;
-  void drop_unwanted(ResourceStore& candidate) const;
+  void drop_unwanted(ResourceStore& candidate);
   void respond(ResourceKind kind, const Response& response, const absl::Status& taken);
   void request_names();
   void request(ResourceKind kind, std::string_view error);
@@ -81,6 +81,7 @@ class Subscription {
   Send send_;
   bool introduced_ = false;  // The node was sent on this stream.
   std::array<Kind, kResourceKindCount> kinds_;
+  WantedNames wanted_;
   Lifetimes lifetimes_;
 };
 

@@ -99,7 +99,7 @@ void XdsClient::read_cache() {
 }
 
 absl::Status XdsClient::apply(const ResourceStore& candidate) {
-  absl::StatusOr<config::Config> config = maker_.make(candidate, monotonic_ms());
+  auto config = maker_.make(candidate, monotonic_ms());
   if (!config.ok()) return config.status();
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
@@ -185,8 +185,7 @@ void XdsClient::begin() {
 void XdsClient::begin_load_reports() {
   if (reporter_ || stopping_) return;
   const bool for_all = bootstrap_->of_loads.has_value();
-  const auto wants = [](const auto& each) { return each.second.wants_reports; };
-  if (!for_all && !std::any_of(clusters().begin(), clusters().end(), wants)) return;
+  if (!for_all && !wants_reports(*bootstrap_, maker_.in_use())) return;
   reporter_ = std::make_unique<LoadReporter>(
       *worker_, *handshakers_,
       LoadReporter::Options{.service = for_all ? *bootstrap_->of_loads : bootstrap_->of_service,
@@ -199,7 +198,7 @@ void XdsClient::begin_load_reports() {
 }
 
 const ClusterTable& XdsClient::clusters() {
-  if (!clusters_) clusters_ = cluster_table(*bootstrap_, maker_.in_use(), maker_.upstream_names());
+  if (!clusters_) clusters_ = cluster_table(*bootstrap_, maker_.in_use(), *maker_.upstream_names());
   return *clusters_;
 }
 

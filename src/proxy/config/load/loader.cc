@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proxy/common/suggestions.h"
@@ -15,6 +16,9 @@
 
 namespace sluice::config {
 namespace {
+
+// A key whose default depends on whether it is given.
+constexpr std::string_view kBufferLow = ".tcp.buffer_low";
 
 template <class T>
 void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report);
@@ -151,7 +155,8 @@ void read_map(const Node& node, const std::string& path, T& value, Report& repor
 
 template <class T>
 void read(const Node& node, const std::string& path, T& value, const Rules& rules, Report& report) {
-  report.place(path, node.mark);
+  // Trees that programs make have no positions, and as many paths as a file of some megabytes.
+  if (node.mark.line != 0 || path.ends_with(kBufferLow)) report.place(path, node.mark);
   if (node.unusable) return report.ignore(path);
   if constexpr (IsScalar<T>) {
     read_scalar(node, path, value, rules, report);
@@ -164,26 +169,27 @@ void read(const Node& node, const std::string& path, T& value, const Rules& rule
   }
 }
 
-// Sets the defaults that depend on other keys.
+// Set the defaults that depend on other keys.
+void resolve_defaults(Upstream& upstream) {
+  if (upstream.protocol == Protocol::kHttp2 && upstream.tls && upstream.tls->alpn.empty()) {
+    upstream.tls->alpn = {"h2"};
+  }
+}
+
 void resolve_defaults(Config& config, const Report& report) {
   for (size_t i = 0; i < config.listeners.size(); ++i) {
     Listener& listener = config.listeners[i];
-    if (listener.tcp && !report.is_placed(item_path("listeners", i) + ".tcp.buffer_low")) {
+    if (listener.tcp && !report.is_placed(absl::StrCat(item_path("listeners", i), kBufferLow))) {
       listener.tcp->buffer_low.bytes = listener.tcp->buffer_high.bytes / 2;
     }
     if (listener.http && listener.tls && listener.tls->alpn.empty()) listener.tls->alpn = {"h2", "http/1.1"};
   }
   if (config.admin && config.admin->tls && config.admin->tls->alpn.empty()) config.admin->tls->alpn = {"http/1.1"};
-  for (Upstream& upstream : config.upstreams) {
-    if (upstream.protocol == Protocol::kHttp2 && upstream.tls && upstream.tls->alpn.empty()) {
-      upstream.tls->alpn = {"h2"};
-    }
-  }
+  for (Upstream& upstream : config.upstreams) resolve_defaults(upstream);
 }
 
 absl::StatusOr<Config> load(const Node& root, bool usable, Report& report, std::vector<std::string>* warnings,
-                            const FurtherCheck& further) {
-  Config config;
+                            const FurtherCheck& further, Config config = {}) {
   if (usable && root.kind == Node::Kind::kNull) {
     report.error("", "the file is empty: it needs `listeners` and `upstreams`");
   } else if (usable) {
@@ -195,6 +201,47 @@ absl::StatusOr<Config> load(const Node& root, bool usable, Report& report, std::
   if (warnings) *warnings = report.warnings();
   if (!report.ok()) return report.status();
   return config;
+}
+
+void allow_no_listeners(const Node& root, Report& report) {
+  const Node* const listeners = root.find("listeners");
+  if (listeners && listeners->items.empty()) report.ignore("listeners");
+}
+
+// Puts the upstreams of `trees` into `config`: those of `known_trees` out of `known`, which has the same order, and
+// others read anew. Returns which were known.
+std::vector<bool> take_upstreams(const std::vector<std::shared_ptr<const Node>>& trees,
+                                 const std::vector<std::shared_ptr<const Node>>& known_trees,
+                                 std::vector<Upstream> known, Config& config, Report& report) {
+  absl::flat_hash_map<const Node*, size_t> index;
+  index.reserve(known_trees.size());
+  for (size_t i = 0; i < known.size(); ++i) index.emplace(known_trees[i].get(), i);
+  std::vector<bool> were_known(trees.size());
+  config.upstreams.clear();
+  config.upstreams.resize(trees.size());
+  for (size_t i = 0; i < trees.size(); ++i) {
+    Upstream& upstream = config.upstreams[i];
+    const auto found = index.find(trees[i].get());
+    were_known[i] = found != index.end();
+    if (were_known[i]) {
+      upstream = std::move(known[found->second]);
+      continue;
+    }
+    read(*trees[i], item_path("upstreams", i), upstream, {}, report);
+    resolve_defaults(upstream);
+  }
+  return were_known;
+}
+
+// Whether all upstreams of `before` are there, with the same protocol. Then what names them need not be checked again.
+bool has_all_of(const std::vector<Upstream>& now, const std::vector<Upstream>& before) {
+  absl::flat_hash_map<std::string_view, Protocol> protocols;
+  protocols.reserve(now.size());
+  for (const Upstream& each : now) protocols.emplace(each.name, each.protocol);
+  return std::all_of(before.begin(), before.end(), [&](const Upstream& each) {
+    const auto found = protocols.find(each.name);
+    return found != protocols.end() && found->second == each.protocol;
+  });
 }
 
 }  // namespace
@@ -209,9 +256,44 @@ absl::StatusOr<Config> load_text(std::string_view text, std::string_view name, s
 
 absl::StatusOr<Config> load_tree(const Node& root, std::string_view name, const FurtherCheck& further) {
   Report report(name);
-  const Node* const listeners = root.find("listeners");
-  if (listeners && listeners->items.empty()) report.ignore("listeners");
+  allow_no_listeners(root, report);
   return load(root, /*usable=*/true, report, nullptr, further);
+}
+
+absl::StatusOr<std::shared_ptr<const Config>> PartsLoader::load(TreeParts parts, std::string_view name,
+                                                                const FurtherCheck& further) {
+  Report report(name);
+  allow_no_listeners(*parts.rest, report);
+  const bool same_rest = config_ != nullptr && known_.rest == parts.rest;
+  Config config = same_rest ? *config_ : defaults_;
+  std::vector<Upstream> before;
+  if (same_rest) {
+    before = std::move(config.upstreams);
+  } else {
+    read(*parts.rest, "", config, {}, report);
+    resolve_defaults(config, report);
+    if (config_ != nullptr) before = config_->upstreams;
+  }
+  const std::vector<bool> known = take_upstreams(parts.upstreams, known_.upstreams, std::move(before), config, report);
+  Checked checked{.upstreams = known, .http_forwards = http_forwards_};
+  checked.listeners = same_rest && has_all_of(config.upstreams, config_->upstreams);
+  validate(config, report, &checked);
+  if (report.ok() && further) further(config, report);
+  if (!report.ok()) {
+    // The findings of all parts are wanted.
+    Report full(name);
+    const Node all = parts.join();
+    allow_no_listeners(all, full);
+    absl::StatusOr<Config> again = config::load(all, /*usable=*/true, full, nullptr, further, defaults_);
+    if (!again.ok()) return again.status();
+    config = *std::move(again);
+    checked.http_forwards.clear();
+    parts.rest = std::make_shared<const Node>(*parts.rest);  // Not known: what was checked is not noted.
+  }
+  known_ = std::move(parts);
+  http_forwards_ = std::move(checked.http_forwards);
+  config_ = std::make_shared<const Config>(std::move(config));
+  return config_;
 }
 
 absl::StatusOr<Config> load_file(const std::string& path, std::vector<std::string>* warnings,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/common/peer_address.h"
@@ -67,9 +68,11 @@ void check_names(const std::vector<Named>& list, std::string_view list_path, Rep
 
 class Checker {
  public:
-  Checker(const Config& config, Report& report) : config_(config), report_(report) {
+  Checker(const Config& config, Report& report, Checked& checked)
+      : config_(config), report_(report), checked_(checked) {
     for (const Upstream& upstream : config.upstreams) {
       upstream_names_.push_back(upstream.name);
+      by_name_.emplace(upstream.name, &upstream);
       names_known_ = names_known_ && is_name(upstream.name);
     }
     std::sort(upstream_names_.begin(), upstream_names_.end());
@@ -88,25 +91,35 @@ class Checker {
     check_names(config_.listeners, "listeners", report_);
     check_names(config_.upstreams, "upstreams", report_);
     check_names(config_.rate_limits, "rate_limits", report_);
-    check_rate_limits(config_, report_);
-    for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      check_listener(config_.listeners[i], item_path("listeners", i));
+    if (!checked_.listeners) {
+      checked_.http_forwards.clear();
+      check_rate_limits(config_, report_);
+      for (size_t i = 0; i < config_.listeners.size(); ++i) {
+        check_listener(config_.listeners[i], item_path("listeners", i));
+      }
+      check_listen_addresses();
+      check_admin(config_, report_);
     }
-    check_listen_addresses();
-    check_admin(config_, report_);
-    for (size_t i = 0; i < config_.upstreams.size(); ++i) {
-      check_upstream(config_.upstreams[i], item_path("upstreams", i));
-      const auto forward = http_forwards_.find(i);
-      check_upstream_protocol(config_.upstreams[i], forward == http_forwards_.end() ? "" : forward->second,
-                              item_path("upstreams", i));
-    }
-    if (!report_.ok()) return;
+    for (size_t i = 0; i < config_.upstreams.size(); ++i) check_upstream_unless_known(i);
+    if (!report_.ok() || checked_.listeners) return;
     for (size_t i = 0; i < config_.listeners.size(); ++i) {
       if (config_.listeners[i].http) check_reachable(*config_.listeners[i].http, item_path("listeners", i) + ".http");
     }
   }
 
  private:
+  void check_upstream_unless_known(size_t index) {
+    const Upstream& upstream = config_.upstreams[index];
+    const bool is_known = index < checked_.upstreams.size() && checked_.upstreams[index];
+    if (is_known && checked_.listeners) return;
+    const std::string path = item_path("upstreams", index);
+    if (!is_known) check_upstream(upstream, path);
+    // Of several with one name, the first is meant.
+    const bool is_first = by_name_.find(upstream.name)->second == &upstream;
+    const auto forward = checked_.http_forwards.find(upstream.name);
+    check_upstream_protocol(upstream, is_first && forward != checked_.http_forwards.end() ? forward->second : "", path);
+  }
+
   void check_overload(const OverloadMemory& memory) {
     const auto check_above = [this](const char* key, uint32_t mark, const char* lower_key, uint32_t lower) {
       if (mark > lower) return;
@@ -379,22 +392,26 @@ class Checker {
 
   void check_http_forward(std::string_view name, const std::string& path) {
     check_forward(name, path);
-    const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
-                                       [&](const Upstream& u) { return u.name == name; });
-    if (upstream == config_.upstreams.end()) return;
+    const Upstream* const upstream = find_upstream(name);
+    if (upstream == nullptr) return;
     if (upstream->protocol == Protocol::kTcp) {
       report_.error(path, absl::StrCat("upstream ", in_quotes(name),
                                        " has `protocol: tcp`: give it http1 or http2 to send it requests"));
     }
-    http_forwards_.emplace(static_cast<size_t>(upstream - config_.upstreams.begin()), path);
+    checked_.http_forwards.emplace(upstream->name, path);
+  }
+
+  // The first of this name, or null.
+  const Upstream* find_upstream(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
   }
 
   // Calls of gRPC go to it.
   void check_grpc_forward(std::string_view name, const std::string& path) {
     check_http_forward(name, path);
-    const auto upstream = std::find_if(config_.upstreams.begin(), config_.upstreams.end(),
-                                       [&](const Upstream& u) { return u.name == name; });
-    if (upstream == config_.upstreams.end() || upstream->protocol == Protocol::kHttp2) return;
+    const Upstream* const upstream = find_upstream(name);
+    if (upstream == nullptr || upstream->protocol == Protocol::kHttp2) return;
     report_.error(path, absl::StrCat("upstream ", in_quotes(name), " gets calls of gRPC: give it `protocol: http2`"));
   }
 
@@ -574,14 +591,20 @@ class Checker {
 
   const Config& config_;
   Report& report_;
+  Checked& checked_;
   std::vector<std::string_view> upstream_names_;  // sorted
   bool names_known_ = true;
-  std::map<size_t, std::string> http_forwards_;  // upstream index -> path of the first HTTP `forward` to it
+  absl::flat_hash_map<std::string_view, const Upstream*> by_name_;  // The first of each name.
 };
 
 }  // namespace
 
-void validate(const Config& config, Report& report) { Checker(config, report).check(); }
+void validate(const Config& config, Report& report) {
+  Checked nothing;
+  validate(config, report, &nothing);
+}
+
+void validate(const Config& config, Report& report, Checked* checked) { Checker(config, report, *checked).check(); }
 
 std::vector<TcpRoute> routes_of(const Tcp& tcp) {
   if (tcp.forward.empty()) return tcp.routes;

@@ -31,6 +31,19 @@ void Findings::add(Finding finding) {
   ++left_out_;
 }
 
+void Findings::add_all(const Findings& others) {
+  for (const Finding& each : others.list_) add(each);
+  left_out_ += others.left_out_;
+  // Of those that are not in the list, nobody knows more than the count.
+  refused_ += others.refused_ - others.count_listed(Severity::kRefused);
+  ignored_ += others.ignored_ - others.count_listed(Severity::kIgnored);
+}
+
+size_t Findings::count_listed(Severity severity) const {
+  return static_cast<size_t>(
+      std::count_if(list_.begin(), list_.end(), [&](const Finding& each) { return each.severity == severity; }));
+}
+
 void Findings::sort() {
   sort_in_order(list_, [](const Finding& a, const Finding& b) { return a.mark < b.mark; });
 }

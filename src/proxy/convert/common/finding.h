@@ -42,6 +42,7 @@ class Findings {
   static constexpr size_t kMaxFindings = 1000;
 
   void add(Finding finding);
+  void add_all(const Findings& others);
   /// Puts them in the order of their places.
   void sort();
   /// In the order of discovery, unless they were sorted.
@@ -52,6 +53,8 @@ class Findings {
   size_t count(Severity severity) const { return severity == Severity::kRefused ? refused_ : ignored_; }
 
  private:
+  size_t count_listed(Severity severity) const;
+
   std::vector<Finding> list_;
   std::unordered_set<std::string> known_;
   size_t refused_ = 0;
