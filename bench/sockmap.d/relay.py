@@ -91,8 +91,13 @@ def main():
                 client, _ = listener.accept()
                 endpoint = socket.create_connection((LOCAL, int(sys.argv[2])))
                 for each in (client, endpoint): each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sockets.put(endpoint, client)
-                sockets.put(client, endpoint)
+                try:
+                    sockets.put(endpoint, client)
+                    sockets.put(client, endpoint)
+                except OSError:                         # One of them has ended already: only an open one can be in the map.
+                    client.close()
+                    endpoint.close()
+                    continue
                 for from_, to in ((client, endpoint), (endpoint, client)):
                     from_.setblocking(False)
                     pass_on(from_, to)

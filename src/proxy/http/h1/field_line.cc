@@ -12,9 +12,11 @@ namespace {
 
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
+Error folded() { return malformed("a field line that begins with white space"); }
+
 // Of a line whose name is followed by this instead of a colon.
 Error bad_name(std::string_view name, char next) {
-  if (name.empty() && is_blank(next)) return malformed("a field line that begins with white space");
+  if (name.empty() && is_blank(next)) return folded();
   if (!name.empty() && is_blank(next)) return malformed("white space between a field's name and its colon");
   if (!name.empty() && next == '\r') return malformed("a field line without a colon");
   return malformed("a field name that is not a token");
@@ -35,7 +37,7 @@ Error take_field_line(std::string_view& section, FieldLine& line) {
   line.value = trimmed({value, static_cast<size_t>(end - 1 - value)});
   if (!is_field_text(line.value)) return malformed("a field value with invalid characters");
   section.remove_prefix(static_cast<size_t>(end + 1 - begin));
-  return {};
+  return !section.empty() && is_blank(section.front()) ? folded() : Error();
 }
 
 }  // namespace sluice::http1

@@ -13,8 +13,8 @@ struct FieldLine {
 };
 
 /// Reads the first line of `section` into `line`, and removes it from `section`. Refuses all that two parsers could
-/// read differently: white space before a line or before the colon, and control characters. Precondition: `section`
-/// begins with a complete line that is not empty and ends with CR LF, as HeadScan has verified.
+/// read differently: white space before this line, before the next one, or before the colon, and control characters.
+/// Precondition: `section` begins with a complete line that is not empty and ends with CR LF, as HeadScan has verified.
 Error take_field_line(std::string_view& section, FieldLine& line);
 
 }  // namespace sluice::http1

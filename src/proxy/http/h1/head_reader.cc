@@ -36,6 +36,7 @@ struct Reading {
   Error take_lines(std::string_view section);
   Error take_field(std::string_view name, std::string_view value);
   Error take_connection(std::string_view value);
+  Error take_length(std::string_view value);
   Error take_transfer_coding(std::string_view value);
   Error finish();
   Error add(std::string_view name, std::string_view value, Fields::Traits traits = {}) {
@@ -62,6 +63,12 @@ Error Reading::take_field(std::string_view name, std::string_view value) {
     ++counters.underscores;
   }
   if (trailers) {
+    // They are dropped, but where they contradict each other, another recipient may read another message.
+    if (same(name, "content-length")) {
+      if (const Error error = take_length(value)) return error;
+    } else if (same(name, "transfer-encoding")) {
+      if (const Error error = take_transfer_coding(value)) return error;
+    }
     if (!may_be_in_trailers(name) || is_hop_by_hop(name)) {
       ++counters.trailer_fields_dropped;
       return {};
@@ -97,9 +104,7 @@ Error Reading::take_field(std::string_view name, std::string_view value) {
       break;
     case 14:
       if (!same(name, "content-length")) break;
-      if (++lengths > 1) return malformed("more than one Content-Length");
-      if (!read_length(value, length)) return malformed("a Content-Length that is not a number below 2^63");
-      return {};
+      return take_length(value);
     case 16:
       if (same(name, "proxy-connection")) return {};
       break;
@@ -143,6 +148,11 @@ Error Reading::take_connection(std::string_view value) {
     return !problem;
   });
   return problem;
+}
+
+Error Reading::take_length(std::string_view value) {
+  if (++lengths > 1) return malformed("more than one Content-Length");
+  return read_length(value, length) ? Error() : malformed("a Content-Length that is not a number below 2^63");
 }
 
 Error Reading::take_transfer_coding(std::string_view value) {

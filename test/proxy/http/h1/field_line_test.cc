@@ -63,6 +63,13 @@ TEST(FieldLine, Cases) {
   }
 }
 
+// Defect: a line was taken before it was known that the next one continues it, so that it was refused for what it said.
+TEST(FieldLine, FoldedLineIsRefusedFirst) {
+  std::string_view section = "Expect: 100-\r\n continue\r\n\r\n";
+  http1::FieldLine line;
+  EXPECT_STREQ(http1::take_field_line(section, line).what, "a field line that begins with white space");
+}
+
 // Each byte, at each place of two lines.
 TEST(FieldLine, EachByteIsReadAsByLlhttp) {
   constexpr std::string_view kLines = "ab: cd ef\r\nx: y\r\n\r\n";
