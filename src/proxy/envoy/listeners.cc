@@ -55,8 +55,8 @@ class ListenerMapper {
     put_number(common_, "backlog", listener_, "tcp_backlog_size", 1, 65535);
     for (Chain& chain : chains_) map_chain_options(chain);
     std::vector<Node> all;
-    if ((!are_alike() || have_overlapping_hosts()) && can_be_apart()) {
-      is_apart_ = true;
+    if ((!are_alike() || have_overlapping_hosts()) && can_be_split()) {
+      is_split_ = true;
       for (const Chain& chain : std::exchange(chains_, {})) {
         chains_ = {chain};
         map_chains(name_of(chain), all);
@@ -73,7 +73,7 @@ class ListenerMapper {
     out_ = map_node();
     put(out_, "name", name);
     for (size_t i = 0; i < common_.keys.size(); ++i) put(out_, common_.keys[i].text, common_.items[i]);
-    if (is_apart_) put_words(out_, "server_names", deep_hosts(chains_.front().names));
+    if (is_split_) put_words(out_, "server_names", deep_hosts(chains_.front().names));
     uint64_t most = 0;
     for (const Chain& chain : chains_) most = std::max(most, chain.max_connections);
     if (most > 0) put(out_, "max_connections", absl::StrCat(most));
@@ -137,8 +137,8 @@ class ListenerMapper {
     });
   }
 
-  // Whether a listener for each chain can be told by the server name alone.
-  bool can_be_apart() const {
+  // Whether the server name alone can choose between listeners that have one chain each.
+  bool can_be_split() const {
     std::vector<std::string> names;
     size_t without = 0;
     for (const Chain& chain : chains_) {
@@ -282,7 +282,7 @@ class ListenerMapper {
   bool map_tcp() {
     if (chains_.front().tls && !map_tls(chains_, false)) return false;
     const Chain& first = chains_.front();
-    const bool plain = is_apart_ || (chains_.size() == 1 && first.names.empty() && first.alpn.empty());
+    const bool plain = is_split_ || (chains_.size() == 1 && first.names.empty() && first.alpn.empty());
     Node tcp = map_node(), routes = list_node();
     for (const Chain& chain : chains_) {
       const std::string forward = tcp_target(chain.proxy);
@@ -309,7 +309,7 @@ class ListenerMapper {
     put_duration(tcp, "idle_timeout", first.proxy, "idle_timeout");
     put_duration(tcp, "max_duration", first.proxy, "max_downstream_connection_duration");
     put_duration(tcp, "inspect_timeout", listener_, "listener_filters_timeout");
-    const bool inspects = !plain || (is_apart_ && !first.tls);
+    const bool inspects = !plain || (is_split_ && !first.tls);
     if (!inspects || tcp.find("inspect_timeout") == nullptr || tcp.find("inspect_timeout")->text == "0")
       remove_key(tcp, "inspect_timeout");
     put_buffer(tcp);
@@ -429,7 +429,7 @@ class ListenerMapper {
   }
 
   void check_chain_choice() {
-    if (is_apart_ || (chains_.size() == 1 && chains_.front().names.empty())) return;
+    if (is_split_ || (chains_.size() == 1 && chains_.front().names.empty())) return;
     for (const Chain& chain : chains_) {
       if (!chain.alpn.empty())
         chain.message.ignore("filter_chain_match.application_protocols", "HTTP/1.1 and HTTP/2 have the same routes");
@@ -446,8 +446,8 @@ class ListenerMapper {
     std::optional<MappedManager> first;
     for (const Chain& chain : chains_) {
       MappedManager manager = *chain.manager;
-      if (!is_apart_) limit_to_names(chain.names, manager.lists);
-      if (!is_apart_ && !chain.names.empty() && (manager.lists.empty() || !covers_all(manager.lists, chain.names))) {
+      if (!is_split_) limit_to_names(chain.names, manager.lists);
+      if (!is_split_ && !chain.names.empty() && (manager.lists.empty() || !covers_all(manager.lists, chain.names))) {
         manager.lists.push_back({.hosts = chain.names, .routes = {}});  // Of other hosts: closed below.
       }
       std::move(manager.lists.begin(), manager.lists.end(), std::back_inserter(lists));
@@ -498,7 +498,7 @@ class ListenerMapper {
   std::vector<Chain> chains_;  // Of the listener that is being made.
   Node common_ = map_node();   // What all listeners that are made have.
   Node out_ = map_node();
-  bool is_apart_ = false;  // Whether each chain becomes a listener.
+  bool is_split_ = false;  // Whether each chain becomes a listener.
   bool is_weaker_ = false;
 };
 

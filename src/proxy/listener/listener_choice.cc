@@ -25,8 +25,8 @@ namespace {
 // All that can come before the listener is known.
 constexpr size_t kMostHelloInput = kMaxProxyV2Bytes + kMaxClientHelloBytes;
 
-// Where the kernel reports input before there is as much as was asked for (as it does on Unix sockets), the next look
-// at it comes after this pause.
+// Where the kernel reports input before there is as much as SO_RCVLOWAT says (as it does on Unix sockets), the next
+// look at it comes after this pause.
 constexpr uint64_t kLookPauseMs = 10;
 
 // How long to wait, after an alert, for the client to end its side too.
@@ -34,7 +34,7 @@ constexpr uint64_t kAlertWaitMs = 1000;
 // How much a client may send in one turn of the loop after an alert, in pieces of the size above.
 constexpr int kDroppedPieces = 4;
 
-// Of RFC 8446 section 6.2. A server that needs a name asks for it by the first one (section 9.2).
+// Of RFC 8446 section 6.2. The first one is that of a server that needs a name (section 9.2).
 constexpr uint8_t kMissingExtension = 109, kUnrecognizedName = 112;
 
 std::span<std::byte> hello_scratch() {
@@ -180,7 +180,7 @@ void ListenerChoice::begin_hello() {
   arm_timer();
 }
 
-// Waits until the client has sent `bytes`, without being told of each piece.
+// Waits until the client has sent `bytes`, without waking up for each piece.
 void ListenerChoice::await(size_t bytes, bool ended) {
   if (ended) return finish(SessionEnd::kClientLeft);
   wanted_ = bytes;

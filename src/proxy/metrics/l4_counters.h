@@ -46,7 +46,7 @@ enum class SessionEnd : uint8_t {
   kShutdown,      ///< It was still open when the drain timeout expired.
   kMoved,         ///< It continues in the process that replaces this one.
   kNotResumed,    ///< It came from the process that this one replaces, and could not continue.
-  kServerName,    ///< No listener of its address has the server name that the client asks for.
+  kServerName,    ///< No listener of its address has the server name that the client sends.
 };
 inline constexpr int kSessionEndCount = 23;
 const char* session_end_name(SessionEnd end);

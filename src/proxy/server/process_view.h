@@ -26,8 +26,8 @@ namespace xds {
 class ConfigDump;
 }  // namespace xds
 
-/// SHA-256 of a configuration as `sluice check --print` prints it, in hexadecimal digits. Made when somebody asks for
-/// it: that takes as long as the configuration is large, and a control plane changes it often.
+/// SHA-256 of a configuration as `sluice check --print` prints it, in hexadecimal digits. Made on the first use:
+/// that takes as long as the configuration is large, and a control plane changes it often.
 class ConfigHash {
  public:
   explicit ConfigHash(config::Snapshot<config::Config> config) : config_(std::move(config)) {}

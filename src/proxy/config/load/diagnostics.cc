@@ -74,6 +74,11 @@ std::vector<std::string> Report::sources() const {
   return sources;
 }
 
+std::string Report::with_place(std::string_view path) const {
+  const Mark mark = place_of(path);
+  return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", place_text(mark), ")");
+}
+
 std::string Report::place_text(Mark mark) const {
   return files_.size() == 1 ? absl::StrCat(mark.line, ":", mark.column) : line_start(mark);
 }

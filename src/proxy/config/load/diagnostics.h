@@ -47,6 +47,9 @@ class Report {
   bool is_placed(std::string_view path) const { return places_.contains(std::string(path)); }
   /// The position of `path`, or else of the innermost recorded value that contains it.
   Mark place_of(std::string_view path) const;
+  /// `path`, followed by its place if it has one: "listeners[0] (12:5)", or "listeners[0] (a.yaml:12:5)" if there are
+  /// several files.
+  std::string with_place(std::string_view path) const;
 
   /// Marks the value at `path` as unreadable, for a reason already reported. Later findings about it, or about anything
   /// inside it, are consequences and are dropped.

@@ -284,9 +284,9 @@ absl::StatusOr<std::shared_ptr<const Config>> PartsLoader::load(TreeParts parts,
     Report full(name);
     const Node all = parts.join();
     allow_no_listeners(all, full);
-    absl::StatusOr<Config> again = config::load(all, /*usable=*/true, full, nullptr, further, defaults_);
-    if (!again.ok()) return again.status();
-    config = *std::move(again);
+    absl::StatusOr<Config> loaded = config::load(all, /*usable=*/true, full, nullptr, further, defaults_);
+    if (!loaded.ok()) return loaded.status();
+    config = *std::move(loaded);
     checked.http_forwards.clear();
     parts.rest = std::make_shared<const Node>(*parts.rest);  // Not known: what was checked is not noted.
   }

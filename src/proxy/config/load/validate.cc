@@ -6,24 +6,21 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "proxy/common/peer_address.h"
 #include "proxy/common/suggestions.h"
+#include "proxy/config/load/validate_addresses.h"
 #include "proxy/config/load/validate_admin.h"
 #include "proxy/config/load/validate_http.h"
 #include "proxy/config/load/validate_log.h"
 #include "proxy/config/load/validate_rate_limit.h"
 #include "proxy/config/load/validate_route.h"
 #include "proxy/config/load/validate_server_tls.h"
-#include "proxy/config/load/validate_sharing.h"
 #include "proxy/config/load/validate_upstream.h"
-#include "proxy/config/model/address_groups.h"
 #include "proxy/config/model/name.h"
 #include "proxy/config/model/server_name.h"
 #include "proxy/router/http_router.h"
@@ -42,13 +39,6 @@ bool is_via_char(unsigned char c) {
          std::string_view("!#$%&'*+-.^_`|~:[]").find(static_cast<char>(c)) != std::string_view::npos;
 }
 
-// Formats a path, followed by its position as in "listeners[0] (12:5)", or "listeners[0] (a.yaml:12:5)" if there are
-// several files, if it has one.
-std::string at(const Report& report, std::string_view path) {
-  const Mark mark = report.place_of(path);
-  return mark.line == 0 ? std::string(path) : absl::StrCat(path, " (", report.place_text(mark), ")");
-}
-
 template <class Named>
 void check_names(const std::vector<Named>& list, std::string_view list_path, Report& report) {
   std::map<std::string_view, size_t> seen;
@@ -62,7 +52,7 @@ void check_names(const std::vector<Named>& list, std::string_view list_path, Rep
     const auto [first, inserted] = seen.emplace(name, i);
     if (inserted) continue;
     report.error(path, absl::StrCat(in_quotes(name), " is already the name of ",
-                                    at(report, item_path(list_path, first->second)), "; names must be unique"));
+                                    report.with_place(item_path(list_path, first->second)), "; names must be unique"));
   }
 }
 
@@ -97,7 +87,7 @@ class Checker {
       for (size_t i = 0; i < config_.listeners.size(); ++i) {
         check_listener(config_.listeners[i], item_path("listeners", i));
       }
-      check_listen_addresses();
+      check_addresses(config_, report_);
       check_admin(config_, report_);
     }
     for (size_t i = 0; i < config_.upstreams.size(); ++i) check_upstream_unless_known(i);
@@ -324,9 +314,10 @@ class Checker {
     for (uint32_t i = 0; i < http.routes.size(); ++i) {
       const std::vector<uint32_t> takers = takers_before(http.routes[i], i, router);
       if (takers.empty()) continue;
-      report_.error(item_path(path + ".routes", i), absl::StrCat("never taken: its requests go to ",
-                                                                 at(report_, item_path(path + ".routes", takers[0])),
-                                                                 takers.size() == 1 ? "" : " and others before it"));
+      report_.error(
+          item_path(path + ".routes", i),
+          absl::StrCat("never taken: its requests go to ", report_.with_place(item_path(path + ".routes", takers[0])),
+                       takers.size() == 1 ? "" : " and others before it"));
     }
   }
 
@@ -415,98 +406,12 @@ class Checker {
     report_.error(path, absl::StrCat("upstream ", in_quotes(name), " gets calls of gRPC: give it `protocol: http2`"));
   }
 
-  // A place in the lists of addresses: the index of a listener, and of one of its addresses.
-  using AddressIndex = std::pair<size_t, size_t>;
-
-  const Address& address_at(AddressIndex index) const { return config_.listeners[index.first].addresses[index.second]; }
-
-  std::string address_path(AddressIndex index) const {
-    const std::string path = item_path("listeners", index.first) + ".address";
-    return config_.listeners[index.first].addresses.size() == 1 ? path : item_path(path, index.second);
-  }
-
-  std::vector<AddressIndex> all_addresses() const {
-    std::vector<AddressIndex> all;
-    for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      for (size_t j = 0; j < config_.listeners[i].addresses.size(); ++j) all.emplace_back(i, j);
-    }
-    return all;
-  }
-
-  // Why two listeners may not have the same address; empty if they may.
-  std::string why_not_shared(const AddressGroups& groups, size_t a, size_t b) const {
-    if (config_.listeners[a].server_names.empty() && config_.listeners[b].server_names.empty()) {
-      return "give all but one of the listeners at an address `server_names`";
-    }
-    return groups.same_group(a, b) ? "" : "listeners that share an address must have all their addresses in common";
-  }
-
-  void check_listen_addresses() {
-    std::map<std::string, AddressIndex> seen;
-    const AddressGroups groups(config_.listeners);
-    for (const AddressIndex& index : all_addresses()) {
-      const Address& address = address_at(index);
-      const std::string path = address_path(index);
-      if (!address.is_set()) {
-        report_.error(path, "expected an address");
-        continue;
-      }
-      const PeerAddress plain = PeerAddress::copy_of(address.data(), address.length());
-      if (plain.unmapped() != plain) {
-        report_.error(path, absl::StrCat("is an IPv4 address in the form of IPv6; write ", text_of(plain.unmapped())));
-      }
-      const bool kernel_chooses = address.kind() != Address::Kind::kUnix && address.port() == 0;
-      if (kernel_chooses) continue;
-      const auto [first, inserted] = seen.emplace(address.text(), index);
-      if (inserted) continue;
-      if (first->second.first == index.first) {
-        report_.error(path, absl::StrCat(address.text(), " is listed twice"));
-      } else if (std::string why = why_not_shared(groups, first->second.first, index.first); !why.empty()) {
-        report_.error(path, absl::StrCat(address.text(), " is already the address of ",
-                                         at(report_, item_path("listeners", first->second.first)), "; ", why));
-      }
-    }
-    check_sharing(config_, report_);
-    check_overlaps();
-    for (size_t i = 0; i < config_.listeners.size(); ++i) {
-      const Listener& listener = config_.listeners[i];
-      const auto all_ip6 = [](const Address& address) {
-        return address.is_set() && address.kind() == Address::Kind::kIp6 && address.is_wildcard();
-      };
-      if (listener.ipv6_only && std::none_of(listener.addresses.begin(), listener.addresses.end(), all_ip6)) {
-        report_.error(item_path("listeners", i) + ".ipv6_only",
-                      "has no effect without an address such as \"[::]:443\"");
-      }
-    }
-  }
-
-  // A connection to the narrower address would never reach the other listener, which is hardly what is meant.
-  void check_overlaps() {
-    std::map<std::tuple<Address::Kind, uint16_t, bool>, AddressIndex>
-        first_of;  // by kind, port, and whether of all addresses
-    for (const AddressIndex& index : all_addresses()) {
-      const Address& address = address_at(index);
-      if (!address.is_set() || address.kind() == Address::Kind::kUnix || address.port() == 0) continue;
-      const auto other = first_of.find({address.kind(), address.port(), !address.is_wildcard()});
-      if (other != first_of.end()) report_overlap(index, other->second);
-      first_of.try_emplace({address.kind(), address.port(), address.is_wildcard()}, index);
-    }
-  }
-
-  void report_overlap(AddressIndex later, AddressIndex earlier) {
-    const Address& a = address_at(later);
-    const Address& b = address_at(earlier);
-    report_.error(address_path(later),
-                  absl::StrCat("port ", a.port(), a.is_wildcard() ? " of all addresses includes " : " is included in ",
-                               b.text(), ", the address of ", at(report_, item_path("listeners", earlier.first)),
-                               "; use one of the two, or another port"));
-  }
-
   void check_upstream_protocol(const Upstream& upstream, std::string_view http_forward, const std::string& path) {
     if (!http_forward.empty() && upstream.send_proxy_protocol != ProxyHeaderOut::kOff) {
-      report_.error(path + ".send_proxy_protocol",
-                    absl::StrCat("requests of different clients share a connection, and ", at(report_, http_forward),
-                                 " sends requests; X-Forwarded-For carries their addresses"));
+      report_.error(
+          path + ".send_proxy_protocol",
+          absl::StrCat("requests of different clients share a connection, and ", report_.with_place(http_forward),
+                       " sends requests; X-Forwarded-For carries their addresses"));
     }
     const bool http2 = upstream.protocol == Protocol::kHttp2;
     const bool http1 =
@@ -544,7 +449,7 @@ class Checker {
       const auto [first, inserted] = seen.emplace(endpoint.text(), i);
       if (inserted) continue;
       report_.error(endpoint_path, absl::StrCat(endpoint.text(), " is already ",
-                                                at(report_, item_path(path + ".endpoints", first->second)),
+                                                report_.with_place(item_path(path + ".endpoints", first->second)),
                                                 "; for a larger share give it a `weight`"));
     }
     check_resolve(upstream.resolve, path + ".resolve");

@@ -13,12 +13,6 @@
 namespace sluice::config {
 namespace {
 
-std::string listener_at(const Report& report, size_t index) {
-  const std::string path = item_path("listeners", index);
-  const Mark mark = report.place_of(path);
-  return mark.line == 0 ? path : absl::StrCat(path, " (", report.place_text(mark), ")");
-}
-
 // Without TLS no client sends a name.
 void check_has_names(const Listener& listener, const std::string& path, Report& report) {
   if (listener.server_names.empty() || listener.tls || listener.alts || !listener.http) return;
@@ -31,9 +25,9 @@ void check_accept_options(const Config& config, size_t index, size_t accepts, Re
   const std::string path = item_path("listeners", index);
   const auto check = [&](bool same, const char* key) {
     if (same) return;
-    report.error(
-        absl::StrCat(path, ".", key),
-        absl::StrCat("must be the same as that of ", listener_at(report, accepts), ", which has the same address"));
+    report.error(absl::StrCat(path, ".", key),
+                 absl::StrCat("must be the same as that of ", report.with_place(item_path("listeners", accepts)),
+                              ", which has the same address"));
   };
   check(listener.ipv6_only == first.ipv6_only, "ipv6_only");
   check(listener.backlog == first.backlog, "backlog");
@@ -55,9 +49,10 @@ void check_group(const Config& config, const std::vector<size_t>& group, Report&
                    "has no `server_names`");
     }
     if (listener.server_names.empty() && rest) {
-      report.error(path + ".address", absl::StrCat("neither this listener nor ", listener_at(report, *rest),
-                                                   ", which has the same address, has `server_names`; give them to all "
-                                                   "but one"));
+      report.error(path + ".address",
+                   absl::StrCat("neither this listener nor ", report.with_place(item_path("listeners", *rest)),
+                                ", which has the same address, has `server_names`; give them to all "
+                                "but one"));
     } else if (listener.server_names.empty()) {
       rest = index;
     }
@@ -67,10 +62,10 @@ void check_group(const Config& config, const std::vector<size_t>& group, Report&
       const auto [owner, is_new] = owners.emplace(name, index);
       if (is_new) continue;
       report.error(item_path(path + ".server_names", i),
-                   owner->second == index
-                       ? absl::StrCat(in_quotes(name), " is listed twice")
-                       : absl::StrCat(in_quotes(name), " is already a name of ", listener_at(report, owner->second),
-                                      ", which has the same address"));
+                   owner->second == index ? absl::StrCat(in_quotes(name), " is listed twice")
+                                          : absl::StrCat(in_quotes(name), " is already a name of ",
+                                                         report.with_place(item_path("listeners", owner->second)),
+                                                         ", which has the same address"));
     }
   }
 }
