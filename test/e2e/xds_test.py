@@ -200,14 +200,40 @@ class Scenarios:
         plane.wait_for_ack(CLUSTER, "2")
         self.expect("a")
 
+    def test_rest_of_a_rejected_response(self):
+        """Defect: one cluster, listener or secret that cannot be used kept all others of its response from being used,
+        and at a start all traffic."""
+        other, third = free_port(), free_port()
+        no_pem = {"@type": xds.SECRET, "name": "bad", "tls_certificate": {
+            "certificate_chain": {"inline_string": "no PEM text"}, "private_key": {"inline_string": "no PEM text"}}}
+        resources = [*self.dynamic(), cluster("broken", self.b.address, connect_timeout="0s"),
+                     {"@type": LISTENER, "name": "broken", "filter_chains": []},
+                     listener("good", other, routes=route_config("all", "two"), secret="good"), secret("good", self.server),
+                     listener("bad", third, routes=route_config("all", "two"), secret="bad"), no_pem]
+        plane = self.start_plane(*resources)
+        self.start(plane)
+        self.expect("a")
+        wait_until(lambda: self.served_certificate(other) == self.der(self.server), 10, "the certificate")
+        for kind in (CLUSTER, LISTENER, SECRET):
+            self.assertIn("bad" if kind == SECRET else "broken", plane.wait_for_nack(kind, "1").error)
+        load = self.load()
+        fresh = [cluster("fresh", self.b.address), *self.dynamic(chosen="fresh")]
+        plane.set([*resources[len(self.dynamic()):], *fresh], "2")
+        self.expect("b")
+        wait_until(lambda: load.count > 100)
+        self.check_load(load)
+        self.assertIsNone(self.served_certificate(third))
+        plane.set([*resources[len(self.dynamic()):-1], *fresh, secret("bad", self.wildcard)], "3")
+        wait_until(lambda: self.served_certificate(third) == self.der(self.wildcard), 10, "the certificate that was bad")
+
     # ---- Certificates
 
-    def served_certificate(self):
+    def served_certificate(self, port=None):
         """The DER of what the listener has, or None."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         try:
-            with context.wrap_socket(connect(("127.0.0.1", self.port), timeout=5), server_hostname="localhost") as sock:
+            with context.wrap_socket(connect(("127.0.0.1", port or self.port), timeout=5), server_hostname="localhost") as sock:
                 return sock.getpeercert(binary_form=True)
         except OSError:
             return None

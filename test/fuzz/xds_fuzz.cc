@@ -18,13 +18,14 @@ namespace {
 using sluice::xds::KindInfo;
 using sluice::xds::ResourceStore;
 
-absl::Status map(const ResourceStore& store) {
+absl::Status map(const ResourceStore& store, sluice::xds::ResourceKeys& blamed) {
   sluice::envoy::ResourceSet set;
   set.may_follow = true;
   for (const KindInfo& info : sluice::xds::kKinds) {
     for (const auto& [name, resource] : store.of(info.kind)) set.add(info.type, resource->tree);
   }
   sluice::envoy::Findings findings;
+  for (const auto& finding : findings.list()) blamed.emplace(sluice::xds::ResourceKind::kCluster, finding.name);
   const auto config = sluice::config::load_tree(sluice::envoy::map_to_tree(set, findings), "fuzz");
   return config.ok() || config.status().message().empty() ? absl::OkStatus() : config.status();
 }

@@ -504,10 +504,10 @@ class ListenerMapper {
 
 }  // namespace
 
-Node map_listeners(MappingState& state) {
+Node map_listeners(MappingState& state, ListenerNames& names) {
   static const MessageRule* const rule = find_message_rule("envoy.config.listener.v3.Listener");
   Node all = list_node();
-  NameTable names;
+  NameTable free_names;
   for (size_t i = 0; i < state.resources.listeners.size(); ++i) {
     const Node& node = *state.resources.listeners[i];
     Subject subject{*state.findings, "listener", ""};
@@ -515,7 +515,10 @@ Node map_listeners(MappingState& state) {
     subject.name = named != nullptr && !named->text.empty() ? named->text : absl::StrCat("listener-", i);
     const Message listener(node, *rule, subject, "");
     if (!listener) continue;
-    for (Node& made : ListenerMapper(listener, subject.name, names, state).map()) all.items.push_back(std::move(made));
+    for (Node& made : ListenerMapper(listener, subject.name, free_names, state).map()) {
+      names.emplace(made.find("name")->text, subject.name);
+      all.items.push_back(std::move(made));
+    }
   }
   return all;
 }

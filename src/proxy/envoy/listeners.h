@@ -1,11 +1,12 @@
 // Listeners of Envoy's as `listeners`.
 #pragma once
 
+#include "proxy/envoy/mapping.h"
 #include "proxy/envoy/mapping_state.h"
 
 namespace sluice::envoy {
 
-/// Returns the list. `state.upstreams` must be complete.
-config::Node map_listeners(MappingState& state);
+/// Returns the list. `state.upstreams` must be complete. Adds the names of its items to `names`.
+config::Node map_listeners(MappingState& state, ListenerNames& names);
 
 }  // namespace sluice::envoy

@@ -58,6 +58,7 @@ struct ListenersPart {
   Lookups lookups;
   Findings findings;
   std::map<std::string, UpstreamUse, std::less<>> uses;
+  ListenerNames names;
   std::shared_ptr<const Node> out;
 };
 
@@ -79,7 +80,7 @@ ListenersPart map_listeners_part(MappingState& state, const Node& of_bootstraps)
   ListenersPart made{.bootstraps = state.resources.bootstraps, .listeners = state.resources.listeners};
   const MappingPart part(state, made.findings, made.lookups);
   Node out = of_bootstraps;
-  Node listeners = map_listeners(state);
+  Node listeners = map_listeners(state, made.names);
   if (!state.rate_limits.items.empty()) put(out, "rate_limits", std::move(state.rate_limits));
   put(out, "listeners", std::move(listeners));
   made.out = std::make_shared<const Node>(std::move(out));
@@ -139,6 +140,8 @@ UpstreamNames Mapping::upstream_names() const {
   }
   return names;
 }
+
+const ListenerNames& Mapping::listener_names() const { return cache_->listeners.names; }
 
 config::Node map_to_tree(const ResourceSet& resources, Findings& findings) {
   return Mapping().map(resources, findings).join();

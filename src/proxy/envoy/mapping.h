@@ -25,6 +25,8 @@ config::Node map_to_tree(const ResourceSet& resources, Findings& findings);
 
 /// The names of the upstreams in the result by those of the clusters.
 using UpstreamNames = std::map<std::string, std::string, std::less<>>;
+/// The names of Envoy's listeners by those of the listeners in the result.
+using ListenerNames = std::map<std::string, std::string, std::less<>>;
 
 /// Maps resources again and again, each time only what has changed since the last time. The result and the findings are
 /// those of map_to_tree().
@@ -37,6 +39,7 @@ class Mapping {
   config::TreeParts map(const ResourceSet& resources, Findings& findings);
   /// Of the last call.
   UpstreamNames upstream_names() const;
+  const ListenerNames& listener_names() const;
 
  private:
   struct Cache;

@@ -36,7 +36,7 @@ class ClusterWait {
     uint64_t since_ms;                  ///< When it began, of this version or an earlier one.
     bool is_over;                       ///< The bound has passed: `next` is to be used.
   };
-  using Waits = std::map<std::pair<ResourceKind, std::string>, Waiting>;
+  using Waits = std::map<ResourceKey, Waiting>;
 
   /// Puts the version of `in_use` in the place of each resource of `ready` that waits, with what it refers to. Clusters
   /// whose names are in `elsewhere` are there, too. commit() makes the result count.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,22 +42,6 @@ config::Config with_many_generations() {
   return config;
 }
 
-// Adds the name of the cluster or listener to each `upstreams[N]` and `listeners[N]`, which only the tree has.
-std::string with_names(std::string_view message, const Node& tree) {
-  std::string out(message);
-  for (const std::string_view list : {"upstreams", "listeners"}) {
-    const Node* const items = tree.find(list);
-    for (size_t i = 0; items != nullptr && i < items->items.size(); ++i) {
-      const std::string place = config::item_path(list, i);
-      if (!absl::StrContains(out, place)) continue;
-      const std::string name =
-          absl::StrCat(list == "upstreams" ? "cluster " : "listener ", items->items[i].find("name")->text);
-      absl::StrReplaceAll({{place, name}}, &out);
-    }
-  }
-  return out;
-}
-
 // A field without its resource and the places in lists: `thresholds[].max_retries`.
 std::string field_of(const envoy::Finding& finding) {
   std::string out = absl::StrCat(finding.kind, ": ");
@@ -67,6 +52,14 @@ std::string field_of(const envoy::Finding& finding) {
     if (c == '[') in_brackets = true;
   }
   return out;
+}
+
+// The resource of a finding; its name is that of Envoy's resource.
+std::optional<ResourceKey> resource_of(const envoy::Finding& finding) {
+  for (const KindInfo& info : kKinds) {
+    if (info.one_label == finding.kind) return ResourceKey(info.kind, finding.name);
+  }
+  return std::nullopt;
 }
 
 // Collects warnings. Those of one field, which say the same of each resource, become one with a count.
@@ -132,15 +125,16 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
   return ready;
 }
 
-absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms) {
+absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms,
+                                                                        ResourceKeys& blamed) {
   ResourceStore ready = ready_part(store);
   const ResourceStore newest = ready;
   wait_.put_off(in_use_, static_clusters_, now_ms, ready);
   // What is put off is checked now, so that the response that brings it is rejected, and none that comes later.
   if (wait_.has_news()) {
-    if (const auto checked = map(newest, true); !checked.ok()) return checked.status();
+    if (const auto checked = map(newest, true, blamed); !checked.ok()) return checked.status();
   }
-  auto config = map(ready, false);
+  auto config = map(ready, false, blamed);
   if (config.ok()) next_ = std::move(ready);
   return config;
 }
@@ -166,7 +160,8 @@ absl::Status ConfigMaker::prepare(const KindInfo& info, const ResourcePointer& r
 }
 
 // A trial has no effect, and logs nothing.
-absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const ResourceStore& ready, bool is_trial) {
+absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const ResourceStore& ready, bool is_trial,
+                                                                       ResourceKeys& blamed) {
   files_.forget_named();
   envoy::ResourceSet set = bootstrap_.resources;
   set.may_follow = true;
@@ -178,6 +173,7 @@ absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const Res
       if (has_secrets) {
         if (absl::Status status = prepare(info, resource, prepared); !status.ok()) {
           prepared_.merge(prepared);  // The mapping still refers to their trees.
+          blamed.emplace(info.kind, name);
           return status;
         }
         const Prepared& found = prepared.find(resource.get())->second;
@@ -191,14 +187,34 @@ absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const Res
   // Only now, since the mapping compares with the trees of the last time.
   prepared_ = std::move(prepared);
   mapped_ = ready;
-  if (const absl::Status checked = check_findings(findings, is_trial); !checked.ok()) return checked;
+  if (const absl::Status checked = check_findings(findings, is_trial, blamed); !checked.ok()) return checked;
   auto config = loader_.load(parts, "xds", options_.check);
-  if (!config.ok()) return absl::Status(config.status().code(), with_names(config.status().message(), parts.join()));
-  return config;
+  if (config.ok()) return config;
+  return absl::Status(config.status().code(), with_names(config.status().message(), parts.join(), blamed));
+}
+
+// Adds the name of the cluster or listener to each `upstreams[N]` and `listeners[N]`, which only the tree has.
+std::string ConfigMaker::with_names(std::string_view message, const Node& tree, ResourceKeys& blamed) const {
+  std::string out(message);
+  std::map<std::string, std::string> clusters;
+  for (const auto& [cluster, upstream] : mapping_.upstream_names()) clusters.emplace(upstream, cluster);
+  for (const std::string_view list : {"upstreams", "listeners"}) {
+    const bool is_cluster = list == "upstreams";
+    const Node* const items = tree.find(list);
+    for (size_t i = 0; items != nullptr && i < items->items.size(); ++i) {
+      const std::string place = config::item_path(list, i);
+      if (!absl::StrContains(out, place)) continue;
+      const std::string& name = items->items[i].find("name")->text;
+      const std::string& resource = is_cluster ? clusters.at(name) : mapping_.listener_names().at(name);
+      blamed.emplace(is_cluster ? ResourceKind::kCluster : ResourceKind::kListener, resource);
+      absl::StrReplaceAll({{place, absl::StrCat(is_cluster ? "cluster " : "listener ", resource)}}, &out);
+    }
+  }
+  return out;
 }
 
 // A response is rejected only for findings that the accepted resources do not have already.
-absl::Status ConfigMaker::check_findings(const envoy::Findings& findings, bool is_trial) {
+absl::Status ConfigMaker::check_findings(const envoy::Findings& findings, bool is_trial, ResourceKeys& blamed) {
   std::vector<std::string> reasons;
   Warnings warnings;
   next_known_.clear();
@@ -208,6 +224,7 @@ absl::Status ConfigMaker::check_findings(const envoy::Findings& findings, bool i
     const bool is_new = !known_.contains(text);
     if (finding.severity == envoy::Severity::kRefused && !options_.accepts_unsupported && is_new) {
       if (reasons.size() < kMaxReasons) reasons.push_back(text);
+      if (std::optional<ResourceKey> resource = resource_of(finding)) blamed.insert(*std::move(resource));
     } else if (is_new && finding.severity == envoy::Severity::kIgnored && finding.of_all) {
       const std::string field = field_of(finding);
       if (!known_fields_.contains(field)) warnings.add(text, field);

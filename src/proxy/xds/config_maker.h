@@ -35,8 +35,10 @@ class ConfigMaker {
   /// `bootstrap` outlives it.
   ConfigMaker(const Bootstrap& bootstrap, Options options);
 
-  /// The configuration of these resources. The error names each resource and field that cannot be taken over.
-  absl::StatusOr<std::shared_ptr<const config::Config>> make(const ResourceStore& store, uint64_t now_ms);
+  /// The configuration of these resources. The error names each resource and field that cannot be taken over; the
+  /// resources that it is about are added to `blamed`, unless it is about something else.
+  absl::StatusOr<std::shared_ptr<const config::Config>> make(const ResourceStore& store, uint64_t now_ms,
+                                                             ResourceKeys& blamed);
   /// The last configuration that make() returned is in effect.
   void commit();
   /// The updates that wait for clusters. At its due_ms() the configuration is to be made again, of the same resources.
@@ -56,9 +58,11 @@ class ConfigMaker {
   using PreparedResources = std::unordered_map<const Resource*, Prepared>;
 
   ResourceStore ready_part(const ResourceStore& store) const;
-  absl::StatusOr<std::shared_ptr<const config::Config>> map(const ResourceStore& ready, bool is_trial);
+  absl::StatusOr<std::shared_ptr<const config::Config>> map(const ResourceStore& ready, bool is_trial,
+                                                            ResourceKeys& blamed);
   absl::Status prepare(const KindInfo& info, const ResourcePointer& resource, PreparedResources& next);
-  absl::Status check_findings(const envoy::Findings& findings, bool is_trial);
+  absl::Status check_findings(const envoy::Findings& findings, bool is_trial, ResourceKeys& blamed);
+  std::string with_names(std::string_view message, const config::Node& tree, ResourceKeys& blamed) const;
 
   const Bootstrap& bootstrap_;
   const Options options_;

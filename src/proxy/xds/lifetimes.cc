@@ -16,8 +16,8 @@ void Lifetimes::keep_only(const ResourceStore& store) {
   std::erase_if(ends_, [&](const auto& each) { return store.find(each.first.first, each.first.second) == nullptr; });
 }
 
-std::vector<Lifetimes::Key> Lifetimes::take_expired(uint64_t now_ms) {
-  std::vector<Key> expired;
+std::vector<ResourceKey> Lifetimes::take_expired(uint64_t now_ms) {
+  std::vector<ResourceKey> expired;
   for (auto each = ends_.begin(); each != ends_.end();) {
     if (each->second > now_ms) {
       ++each;

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace sluice::xds {
 
@@ -12,20 +15,26 @@ namespace sluice::xds {
 enum class ResourceKind : uint8_t { kCluster, kEndpoints, kListener, kRoutes, kSecret };
 inline constexpr size_t kResourceKindCount = 5;
 
+/// A resource.
+using ResourceKey = std::pair<ResourceKind, std::string>;
+using ResourceKeys = std::set<ResourceKey>;
+
 struct KindInfo {
   ResourceKind kind;
   std::string_view label;       ///< For messages.
+  std::string_view one_label;   ///< Of one of them, in the findings of the mapping.
   std::string_view type;        ///< The full name of the message.
   std::string_view name_field;  ///< The field that has the resource's name.
   bool by_name;                 ///< Requested by name; else all that there are.
 };
 
 inline constexpr std::array<KindInfo, kResourceKindCount> kKinds = {{
-    {ResourceKind::kCluster, "clusters", "envoy.config.cluster.v3.Cluster", "name", false},
-    {ResourceKind::kEndpoints, "endpoints", "envoy.config.endpoint.v3.ClusterLoadAssignment", "cluster_name", true},
-    {ResourceKind::kListener, "listeners", "envoy.config.listener.v3.Listener", "name", false},
-    {ResourceKind::kRoutes, "routes", "envoy.config.route.v3.RouteConfiguration", "name", true},
-    {ResourceKind::kSecret, "secrets", "envoy.extensions.transport_sockets.tls.v3.Secret", "name", true},
+    {ResourceKind::kCluster, "clusters", "cluster", "envoy.config.cluster.v3.Cluster", "name", false},
+    {ResourceKind::kEndpoints, "endpoints", "endpoints", "envoy.config.endpoint.v3.ClusterLoadAssignment",
+     "cluster_name", true},
+    {ResourceKind::kListener, "listeners", "listener", "envoy.config.listener.v3.Listener", "name", false},
+    {ResourceKind::kRoutes, "routes", "route configuration", "envoy.config.route.v3.RouteConfiguration", "name", true},
+    {ResourceKind::kSecret, "secrets", "secret", "envoy.extensions.transport_sockets.tls.v3.Secret", "name", true},
 }};
 
 constexpr const KindInfo& info_of(ResourceKind kind) { return kKinds[static_cast<size_t>(kind)]; }

@@ -21,6 +21,8 @@ static_assert(XdsCounters::kKinds == kResourceKindCount);
 constexpr size_t kMaxErrorBytes = 4096;
 // Until it is tried again to remove a resource whose time to live is over.
 constexpr uint64_t kExpiryRetryMs = 10'000;
+// A try can find further resources that cannot be used, as the reasons of one are bounded.
+constexpr int kMaxPartialTries = 4;
 
 // Whether a response has nothing but signs of life. It then says nothing of other resources.
 bool is_sign_of_life(const Response& response) {
@@ -65,25 +67,70 @@ absl::Status Subscription::on_message(std::string_view message, uint64_t now_ms)
         absl::StrCat("it sent resources of the type ", config::in_quotes(response->type), ", which nobody requested"));
   }
   of(*kind).nonce = std::string(response->nonce);
-  const absl::Status taken = take(*kind, *response, now_ms);
+  const Taken taken = take(*kind, *response, now_ms);
   respond(*kind, *response, taken);
-  if (taken.ok()) request_names();
+  if (taken.status.ok() || taken.is_in_part) request_names();
   return absl::OkStatus();
 }
 
-absl::Status Subscription::take(ResourceKind kind, const Response& response, uint64_t now_ms) {
+Subscription::Taken Subscription::take(ResourceKind kind, const Response& response, uint64_t now_ms) {
   ResourceStore candidate = store_;
   std::vector<Renewal> renewals;
-  if (absl::Status changed = change(kind, response, candidate, renewals); !changed.ok()) return changed;
+  if (absl::Status changed = change(kind, response, candidate, renewals); !changed.ok()) return {std::move(changed)};
   drop_unwanted(candidate);
   // Signs of life are frequent, and mapping all resources anew is slow.
   const bool is_same = is_sign_of_life(response) && candidate.of(kind) == store_.of(kind);
-  if (absl::Status applied = is_same ? absl::OkStatus() : apply_(candidate); !applied.ok()) return applied;
+  ResourceKeys blamed;
+  Taken taken{is_same ? absl::OkStatus() : apply_(candidate, blamed)};
+  const ResourceStore sent = candidate;
+  if (!taken.status.ok() && !take_rest(kind, std::move(blamed), candidate, taken)) return taken;
+  for (const Renewal& each : renewals) {
+    if (candidate.find(kind, each.name) != sent.find(kind, each.name)) continue;
+    lifetimes_.renew(kind, each.name, each.ttl_ms, now_ms);
+  }
   store_ = std::move(candidate);
-  of(kind).version = std::string(response.version);
-  for (const Renewal& each : renewals) lifetimes_.renew(kind, each.name, each.ttl_ms, now_ms);
+  if (taken.status.ok()) of(kind).version = std::string(response.version);
   lifetimes_.keep_only(store_);
-  return absl::OkStatus();
+  return taken;
+}
+
+// Puts back what cannot be used, and returns whether the other changes of `candidate` are in effect then.
+bool Subscription::take_rest(ResourceKind kind, ResourceKeys blamed, ResourceStore& candidate, Taken& taken) {
+  for (int tries = 0; tries < kMaxPartialTries; ++tries) {
+    const size_t put_back_now = put_back(kind, blamed, candidate);
+    if (put_back_now == 0) return false;
+    taken.kept += put_back_now;
+    if (std::as_const(candidate).of(kind) == std::as_const(store_).of(kind)) return false;
+    drop_unwanted(candidate);
+    blamed.clear();
+    taken.is_in_part = apply_(candidate, blamed).ok();
+    if (taken.is_in_part) return true;
+  }
+  return false;
+}
+
+// The version in use takes the place of each changed resource that is blamed, or that one refers to that is. Returns
+// how many those are.
+size_t Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed, ResourceStore& candidate) const {
+  std::set<std::string> names;
+  for (const auto& [owner, name] : blamed) {
+    if (owner == kind) names.insert(name);
+    if (const ResourcePointer resource = candidate.find(owner, name)) {
+      names.merge(references_of(owner, resource->tree, kind));
+    }
+  }
+  size_t count = 0;
+  for (const std::string& name : names) {
+    const ResourcePointer before = store_.find(kind, name);
+    if (candidate.find(kind, name) == before) continue;
+    ++count;
+    if (before == nullptr) {
+      candidate.of(kind).erase(name);
+    } else {
+      candidate.of(kind)[name] = before;
+    }
+  }
+  return count;
 }
 
 absl::Status Subscription::change(ResourceKind kind, const Response& response, ResourceStore& candidate,
@@ -137,12 +184,13 @@ absl::Status Subscription::renew(ResourceKind kind, const Response& response, co
 
 // As in Envoy, the control plane is not told.
 void Subscription::expire(uint64_t now_ms) {
-  const std::vector<Lifetimes::Key> expired = lifetimes_.take_expired(now_ms);
+  const std::vector<ResourceKey> expired = lifetimes_.take_expired(now_ms);
   if (expired.empty()) return;
   ResourceStore candidate = store_;
   for (const auto& [kind, name] : expired) candidate.of(kind).erase(name);
   drop_unwanted(candidate);
-  if (const absl::Status applied = apply_(candidate); !applied.ok()) {
+  ResourceKeys blamed;
+  if (const absl::Status applied = apply_(candidate, blamed); !applied.ok()) {
     for (const auto& [kind, name] : expired) lifetimes_.renew(kind, name, kExpiryRetryMs, now_ms);
     return log_lines(LogLevel::kError,
                      absl::StrCat("xds: resources whose time to live is over cannot be removed: ", applied.message(),
@@ -175,20 +223,25 @@ void Subscription::drop_unwanted(ResourceStore& candidate) {
   }
 }
 
-void Subscription::respond(ResourceKind kind, const Response& response, const absl::Status& taken) {
+void Subscription::respond(ResourceKind kind, const Response& response, const Taken& taken) {
   const auto index = static_cast<size_t>(kind);
   std::string error;
-  if (taken.ok()) {
+  if (taken.status.ok()) {
     counters_.accepted[index].add();
     counters_.updated_s.set(static_cast<uint64_t>(std::time(nullptr)));
     counters_.from_cache.set(0);
   } else {
     counters_.rejected[index].add();
-    error = std::string(taken.message().substr(0, kMaxErrorBytes));
+    error = std::string(taken.status.message().substr(0, kMaxErrorBytes));
     static LogLimit limit(1);  // A control plane may send what is rejected again and again.
     if (log_admits(limit, monotonic_ms())) {
-      log_lines(LogLevel::kError, absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ",
-                                               info_of(kind).label, " is rejected: ", error, left_out_text(limit)));
+      const std::string rest =
+          taken.is_in_part
+              ? absl::StrCat("; ", taken.kept, " of its resources stay as they were, the others are in effect")
+              : "";
+      log_lines(LogLevel::kError,
+                absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ", info_of(kind).label,
+                             " is rejected: ", error, rest, left_out_text(limit)));
     }
   }
   is_delta_ ? request_delta(kind, response.nonce, error) : request(kind, error);

@@ -20,11 +20,13 @@
 namespace sluice::xds {
 
 /// Requests resources on one stream after the other, and accepts or rejects responses. Clusters and listeners are
-/// requested all; endpoints, routes and secrets by the names that those refer to.
+/// requested all; endpoints, routes and secrets by the names that those refer to. Of a response that is rejected for
+/// some of its resources, the others take effect, as in Envoy.
 class Subscription {
  public:
-  /// Makes the resources of `candidate` effective, or says why that is impossible.
-  using Apply = std::function<absl::Status(const ResourceStore& candidate)>;
+  /// Makes the resources of `candidate` effective, or returns why that is impossible and adds the resources that the
+  /// reason is about to `blamed`, as far as they are known.
+  using Apply = std::function<absl::Status(const ResourceStore& candidate, ResourceKeys& blamed)>;
   /// Sends a message on the stream.
   using Send = std::function<void(std::string message)>;
 
@@ -61,13 +63,21 @@ class Subscription {
     std::string name;
     std::optional<uint64_t> ttl_ms;
   };
-  absl::Status take(ResourceKind kind, const Response& response, uint64_t now_ms);
+  // What became of a response.
+  struct Taken {
+    absl::Status status;
+    size_t kept = 0;          // With an error: its changes that cannot be used, and stay as they were.
+    bool is_in_part = false;  // With an error: all other changes are in effect.
+  };
+  Taken take(ResourceKind kind, const Response& response, uint64_t now_ms);
+  bool take_rest(ResourceKind kind, ResourceKeys blamed, ResourceStore& candidate, Taken& taken);
+  size_t put_back(ResourceKind kind, const ResourceKeys& blamed, ResourceStore& candidate) const;
   absl::Status change(ResourceKind kind, const Response& response, ResourceStore& candidate,
                       std::vector<Renewal>& renewals) const;
   absl::Status renew(ResourceKind kind, const Response& response, const SentResource& sent,
                      const ResourcePointer& before, ResourceStore& candidate, std::vector<Renewal>& renewals) const;
   void drop_unwanted(ResourceStore& candidate);
-  void respond(ResourceKind kind, const Response& response, const absl::Status& taken);
+  void respond(ResourceKind kind, const Response& response, const Taken& taken);
   void request_names();
   void request(ResourceKind kind, std::string_view error);
   void request_delta(ResourceKind kind, std::string_view nonce, std::string_view error);

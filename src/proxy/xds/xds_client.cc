@@ -74,7 +74,8 @@ void XdsClient::read_cache() {
   }
   const bool is_cached = !cached->empty();
   if (is_cached) {
-    if (const absl::Status applied = apply(*cached); !applied.ok()) {
+    ResourceKeys blamed;
+    if (const absl::Status applied = apply(*cached, blamed); !applied.ok()) {
       log_lines(LogLevel::kWarning,
                 absl::StrCat("xds: what ", cache_file(options_.cache_folder), " has is not used: ", applied.message()));
       *cached = ResourceStore();
@@ -86,8 +87,8 @@ void XdsClient::read_cache() {
   }
   subscription_ = std::make_unique<Subscription>(
       bootstrap_->node, bootstrap_->is_delta, *std::move(cached), monotonic_ms(),
-      [this](const ResourceStore& candidate) {
-        const absl::Status applied = apply(candidate);
+      [this](const ResourceStore& candidate, ResourceKeys& blamed) {
+        const absl::Status applied = apply(candidate, blamed);
         if (!applied.ok()) return applied;
         if (const absl::Status saved = save_resources(cache_file(options_.cache_folder), candidate); !saved.ok()) {
           log_line(LogLevel::kWarning,
@@ -98,8 +99,8 @@ void XdsClient::read_cache() {
       counters_);
 }
 
-absl::Status XdsClient::apply(const ResourceStore& candidate) {
-  auto config = maker_.make(candidate, monotonic_ms());
+absl::Status XdsClient::apply(const ResourceStore& candidate, ResourceKeys& blamed) {
+  auto config = maker_.make(candidate, monotonic_ms(), blamed);
   if (!config.ok()) return config.status();
   if (const absl::Status offered = feed_.offer(*std::move(config)); !offered.ok()) return offered;
   maker_.commit();
@@ -116,7 +117,8 @@ absl::Status XdsClient::apply(const ResourceStore& candidate) {
 
 void XdsClient::end_wait() {
   if (stopping_) return;
-  if (const absl::Status applied = apply(subscription_->store()); !applied.ok()) {
+  ResourceKeys blamed;
+  if (const absl::Status applied = apply(subscription_->store(), blamed); !applied.ok()) {
     log_lines(LogLevel::kError, absl::StrCat("xds: an update that has waited for clusters cannot be used: ",
                                              applied.message(), "; what is in use stays"));
   }

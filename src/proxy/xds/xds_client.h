@@ -52,7 +52,7 @@ class XdsClient final : private ServiceStream::User {
   void begin_load_reports();
   void stop();
   void stop_worker();
-  absl::Status apply(const ResourceStore& candidate);
+  absl::Status apply(const ResourceStore& candidate, ResourceKeys& blamed);
   void end_wait();
   void watch_lifetimes();
   void expire();

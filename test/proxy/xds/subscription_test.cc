@@ -95,9 +95,9 @@ class SubscriptionTest : public testing::Test {
     subscription_.emplace(
         NodeIdentity{.id = "n", .cluster = "c", .region = {}, .zone = {}, .sub_zone = {}, .metadata = {}}, is_delta,
         std::move(store), now_ms_,
-        [this](const ResourceStore& candidate) {
+        [this](const ResourceStore& candidate, ResourceKeys& blamed) {
           applied_.push_back(candidate);
-          return verdict_;
+          return judge_ ? judge_(candidate, blamed) : verdict_;
         },
         counters_);
     begin();
@@ -114,6 +114,7 @@ class SubscriptionTest : public testing::Test {
   std::vector<Seen> take_sent() { return std::exchange(sent_, {}); }
 
   absl::Status verdict_;
+  Subscription::Apply judge_;  // In the place of verdict_.
   XdsCounters counters_;
   std::vector<ResourceStore> applied_;
   std::vector<Seen> sent_;
@@ -160,6 +161,86 @@ TEST_F(SubscriptionTest, RejectsWithTheLastVersionAndAReason) {
   EXPECT_NE(sent[0].one(6).find("cluster b: bad"), std::string::npos);
   EXPECT_NE(subscription_->store().find(ResourceKind::kCluster, "a"), nullptr);
   EXPECT_EQ(subscription_->store().find(ResourceKind::kCluster, "b"), nullptr);
+}
+
+// Defect: one resource that cannot be used kept all others of its response from being used.
+TEST_F(SubscriptionTest, TheRestOfARejectedResponseTakesEffect) {
+  for (const bool is_delta : {false, true}) {
+    SCOPED_TRACE(is_delta);
+    const auto response = is_delta ? [](ResourceKind kind, std::string_view version, std::string_view nonce,
+                                        const Resources& all) { return delta_response(kind, version, nonce, all); }
+                                   : state_response;
+    const uint32_t error = is_delta ? 7 : 6;
+    judge_ = [](const ResourceStore& candidate, ResourceKeys& blamed) -> absl::Status {
+      const ResourcePointer b = candidate.find(ResourceKind::kCluster, "b");
+      if (b == nullptr || b->version == "1") return absl::OkStatus();
+      blamed.emplace(ResourceKind::kCluster, "b");
+      blamed.emplace(ResourceKind::kListener, "none");
+      return absl::InvalidArgumentError("cluster b: bad");
+    };
+    start(is_delta);
+    (void)on_message(response(ResourceKind::kCluster, "1", "n1", {{"b", eds_cluster("b")}}));
+    take_sent();
+    (void)on_message(response(ResourceKind::kCluster, "2", "n2",
+                              {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}, {"c", eds_cluster("c")}}));
+    const std::vector<Seen> sent = take_sent();
+    ASSERT_EQ(sent.size(), 2U);
+    EXPECT_NE(sent[0].one(error).find("cluster b: bad"), std::string::npos);
+    if (!is_delta) {
+      EXPECT_EQ(sent[0].one(1), "1") << "the version of the last response that was accepted";
+    }
+    EXPECT_EQ(sent[1].all(3),
+              is_delta ? (std::vector<std::string>{"a", "c"}) : (std::vector<std::string>{"a", "b", "c"}));
+    const ResourceStore& store = subscription_->store();
+    EXPECT_EQ(store.find(ResourceKind::kCluster, "a")->version, "2");
+    EXPECT_EQ(store.find(ResourceKind::kCluster, "b")->version, "1");
+    EXPECT_EQ(store.find(ResourceKind::kCluster, "c")->version, "2");
+    EXPECT_EQ(counters_.rejected[static_cast<size_t>(ResourceKind::kCluster)].value(), is_delta ? 2U : 1U);
+  }
+}
+
+// A cluster can be unusable for the endpoints that it refers to. Only they are put back.
+TEST_F(SubscriptionTest, WhatABlamedResourceRefersToIsPutBack) {
+  judge_ = [](const ResourceStore& candidate, ResourceKeys& blamed) -> absl::Status {
+    if (candidate.find(ResourceKind::kEndpoints, "b") == nullptr) return absl::OkStatus();
+    blamed.emplace(ResourceKind::kCluster, "b");
+    return absl::InvalidArgumentError("cluster b: bad endpoints");
+  };
+  start(false);
+  (void)on_message(
+      state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}));
+  take_sent();
+  (void)on_message(state_response(ResourceKind::kEndpoints, "1", "n2", {{"a", endpoints("a")}, {"b", endpoints("b")}}));
+  EXPECT_NE(take_sent()[0].one(6), "");
+  EXPECT_NE(subscription_->store().find(ResourceKind::kEndpoints, "a"), nullptr);
+  EXPECT_EQ(subscription_->store().find(ResourceKind::kEndpoints, "b"), nullptr);
+  EXPECT_NE(subscription_->store().find(ResourceKind::kCluster, "b"), nullptr);
+}
+
+TEST_F(SubscriptionTest, AResponseWithNothingUsableHasNoEffect) {
+  std::set<std::string> bad = {"a", "b"};
+  judge_ = [&](const ResourceStore& candidate, ResourceKeys& blamed) -> absl::Status {
+    for (const std::string& name : bad) {
+      if (candidate.find(ResourceKind::kCluster, name) == nullptr) continue;
+      blamed.emplace(ResourceKind::kCluster, name);  // One at a time.
+      return absl::InvalidArgumentError("bad");
+    }
+    return absl::OkStatus();
+  };
+  start(false);
+  (void)on_message(
+      state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}));
+  EXPECT_TRUE(subscription_->store().empty());
+  EXPECT_EQ(applied_.size(), 2U);
+  applied_.clear();
+  // A reason that is about none of its resources.
+  judge_ = [](const ResourceStore&, ResourceKeys& blamed) {
+    blamed.emplace(ResourceKind::kListener, "x");
+    return absl::InvalidArgumentError("bad");
+  };
+  (void)on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"c", eds_cluster("c")}}));
+  EXPECT_TRUE(subscription_->store().empty());
+  EXPECT_EQ(applied_.size(), 1U);
 }
 
 TEST_F(SubscriptionTest, AListOfAllRemovesWhatItLacksAndOneByNameDoesNot) {
