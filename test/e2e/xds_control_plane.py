@@ -43,7 +43,8 @@ CLUSTER = PREFIX + "envoy.config.cluster.v3.Cluster"
 ENDPOINTS = PREFIX + "envoy.config.endpoint.v3.ClusterLoadAssignment"
 SECRET = PREFIX + "envoy.extensions.transport_sockets.tls.v3.Secret"
 # In the order in which a change is sent: what is referred to first.
-TYPES = (CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET)
+EXTENSION = PREFIX + "envoy.config.core.v3.TypedExtensionConfig"
+TYPES = (CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET, EXTENSION)
 WILDCARD = (CLUSTER, LISTENER)
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 

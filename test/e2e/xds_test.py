@@ -14,9 +14,18 @@ import harness
 import xds_control_plane as xds
 from harness import LONG, MIB, SANITIZER, SLOWNESS, wait_until
 from origins import Origin, connect, free_port
-from xds_support import RSS_LIMIT, DataPlane, Envoy, XdsTest, cluster, endpoints, get, listener, listens, route_config, secret
+from xds_support import (ADS, EXTENSIONS, ROUTER, RSS_LIMIT, DataPlane, Envoy, XdsTest, cluster, endpoints, get, listener, listens,
+                         route_config, secret)
 
-CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET = xds.CLUSTER, xds.ENDPOINTS, xds.LISTENER, xds.ROUTES, xds.SECRET
+CLUSTER, ENDPOINTS, LISTENER, ROUTES = xds.CLUSTER, xds.ENDPOINTS, xds.LISTENER, xds.ROUTES
+SECRET, EXTENSION = xds.SECRET, xds.EXTENSION
+RBAC = EXTENSIONS + "filters.http.rbac.v3.RBAC"
+
+
+def denies(prefix):
+    """A filter that refuses requests for a path."""
+    return {"@type": RBAC, "rules": {"action": "DENY", "policies": {"paths": {
+        "permissions": [{"url_path": {"path": {"prefix": prefix}}}], "principals": [{"any": True}]}}}}
 
 
 class Scenarios:
@@ -225,6 +234,44 @@ class Scenarios:
         self.assertIsNone(self.served_certificate(third))
         plane.set([*resources[len(self.dynamic()):-1], *fresh, secret("bad", self.wildcard)], "3")
         wait_until(lambda: self.served_certificate(third) == self.der(self.wildcard), 10, "the certificate that was bad")
+
+    # ---- Extensions
+
+    def with_filter(self, default=None):
+        """A listener with a filter that comes by extension discovery (ECDS)."""
+        made = listener("web", self.port, routes=route_config("all", "one"))
+        discovery = {"config_source": ADS, "type_urls": [RBAC]}
+        if default:
+            discovery |= {"default_config": default, "apply_default_config_without_warming": True}
+        manager = made["filter_chains"][0]["filters"][0]["typed_config"]
+        manager["http_filters"].insert(0, {"name": "guard", "config_discovery": discovery})
+        return [made, cluster("one", self.a.address)]
+
+    def test_filter_by_discovery(self):
+        def guard(prefix):
+            return {"@type": EXTENSION, "name": "guard", "typed_config": denies(prefix)}
+        plane = self.start_plane(*self.with_filter())
+        self.start(plane)
+        plane.wait_for_request(EXTENSION, "guard")
+        self.assertFalse(listens(self.port))
+        plane.set([*self.with_filter(), guard("/secret")], "2")
+        self.expect("a")
+        self.assertEqual(get(self.port, "/secret")[0], 403)
+        plane.set([*self.with_filter(), guard("/other")], "3")
+        wait_until(lambda: get(self.port, "/other")[0] == 403, 10, "the next version")
+        self.assertEqual(get(self.port, "/secret"), (200, "a"))
+        router = {"@type": EXTENSION, "name": "guard", "typed_config": {"@type": ROUTER}}
+        plane.set([*self.with_filter(), router], "4")
+        plane.wait_for_nack(EXTENSION, "4")
+        self.assertEqual([get(self.port, path)[0] for path in ("/other", "/secret")], [403, 200])
+
+    def test_default_of_a_filter_by_discovery(self):
+        plane = self.start_plane(*self.with_filter(denies("/")))
+        self.start(plane)
+        wait_until(lambda: (get(self.port) or [0])[0] == 403, 10, "the default")
+        plane.set([*self.with_filter(denies("/")), {"@type": EXTENSION, "name": "guard", "typed_config": denies("/secret")}], "2")
+        self.expect("a")
+        self.assertEqual(get(self.port, "/secret")[0], 403)
 
     # ---- Certificates
 

@@ -63,12 +63,33 @@ void HttpFilters::lock(const Message& entry, std::string_view why) {
   is_locked_ = true;
 }
 
+// What has the filter's configuration: the entry itself, or a resource, or the default in its place.
+HttpFilters::Source HttpFilters::source_of(const Message& entry) {
+  const Message discovery = entry.sub("config_discovery");
+  if (!discovery) return {entry, "typed_config"};
+  static const MessageRule* const rule = find_message_rule("envoy.config.core.v3.TypedExtensionConfig");
+  Subject& subject = subjects_.emplace_back(Subject{*state_.findings, "extension configuration", entry.text("name")});
+  if (const Node* const found = state_.find_extension(subject.name)) {
+    Source source{Message(*found, *rule, subject, ""), "typed_config"};
+    const std::vector<std::string> types = discovery.texts("type_urls");
+    const std::string type = source.message.any_type(source.field);
+    if (std::any_of(types.begin(), types.end(),
+                    [&](std::string_view url) { return absl::StripPrefix(url, "type.googleapis.com/") == type; })) {
+      return source;
+    }
+    source.message.refuse(source.field,
+                          absl::StrCat("expected one of the type_urls of the listener, got ", config::in_quotes(type)));
+  }
+  return {discovery, "default_config"};
+}
+
 void HttpFilters::read(const Message& entry) {
-  const std::string type = entry.any_type("typed_config");
   if (entry.flag("disabled")) {
     return entry.ignore("disabled", "the filter is left out, also where a route enables it");
   }
-  const Message filter = entry.any("typed_config");
+  const Source source = source_of(entry);
+  const std::string type = source.message.any_type(source.field);
+  const Message filter = source.message.any(source.field);
   if (!filter) {
     const std::string name = type.empty() ? entry.text("name") : type;
     const std::string why = absl::StrCat("there is no counterpart of ", config::in_quotes(name));

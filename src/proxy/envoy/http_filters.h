@@ -1,6 +1,7 @@
 // HTTP filters of Envoy's as keys of a listener's `http` and of its routes.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,11 @@ class HttpFilters {
   bool apply(std::vector<MappedRoute>& routes) const;
 
  private:
+  struct Source {
+    Message message;
+    std::string_view field;  // An Any.
+  };
+  Source source_of(const Message& entry);
   void read(const Message& entry);
   bool read_guard(const Message& filter);
   void read_compressor(const Message& filter);
@@ -51,6 +57,7 @@ class HttpFilters {
   void put_local_limit(const Message& limit, MappedRoute& route) const;
 
   MappingState& state_;
+  std::deque<Subject> subjects_;  // Messages refer to them.
   bool is_locked_ = false;
   bool has_cors_ = false;
   config::Node http_ = map_node();

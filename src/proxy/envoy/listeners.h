@@ -1,8 +1,8 @@
 // Listeners of Envoy's as `listeners`.
 #pragma once
 
-#include "proxy/envoy/mapping.h"
 #include "proxy/envoy/mapping_state.h"
+#include "proxy/envoy/result_names.h"
 
 namespace sluice::envoy {
 

@@ -73,6 +73,7 @@ bool is_current(const Lookups& found, const MappingState& state) {
     return each.second == now->second.mapped || each.second->is_same_for_users(*now->second.mapped);
   };
   return same_trees(found.routes, state.routes) && same_trees(found.secrets, state.secrets) &&
+         same_trees(found.extensions, state.extensions) &&
          std::all_of(found.upstreams.begin(), found.upstreams.end(), same_upstream);
 }
 

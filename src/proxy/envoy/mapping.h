@@ -1,8 +1,6 @@
 // Envoy's v3 resources as a configuration of Sluice.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -10,6 +8,7 @@
 #include "proxy/config/load/yaml.h"
 #include "proxy/envoy/finding.h"
 #include "proxy/envoy/resource_set.h"
+#include "proxy/envoy/result_names.h"
 
 namespace sluice::envoy {
 
@@ -22,11 +21,6 @@ namespace sluice::envoy {
 std::string map_resources(const ResourceSet& resources, Findings& findings);
 /// The same as a tree, for load_tree().
 config::Node map_to_tree(const ResourceSet& resources, Findings& findings);
-
-/// The names of the upstreams in the result by those of the clusters.
-using UpstreamNames = std::map<std::string, std::string, std::less<>>;
-/// The names of Envoy's listeners by those of the listeners in the result.
-using ListenerNames = std::map<std::string, std::string, std::less<>>;
 
 /// Maps resources again and again, each time only what has changed since the last time. The result and the findings are
 /// those of map_to_tree().

@@ -52,7 +52,7 @@ struct UsedUpstream {
 struct Lookups {
   using Trees = std::map<std::string, const config::Node*, std::less<>>;  ///< By name.
 
-  Trees endpoints, routes, secrets;
+  Trees endpoints, routes, secrets, extensions;
   std::map<std::string, std::shared_ptr<const MappedUpstream>, std::less<>> upstreams;  ///< By the name of the cluster.
 };
 
@@ -64,6 +64,7 @@ struct MappingState {
   const ResourceIndex endpoints{resources.endpoints, "cluster_name"};
   const ResourceIndex routes{resources.routes, "name"};
   const ResourceIndex secrets{resources.secrets, "name"};
+  const ResourceIndex extensions{resources.extensions, "name"};
   std::map<std::string, UsedUpstream, std::less<>> upstreams = {};  ///< By the name of the cluster.
   NameTable limit_names;
   config::Node rate_limits = list_node();
@@ -74,6 +75,10 @@ struct MappingState {
   }
   const config::Node* find_routes(const std::string& name) const { return noted(routes, name, &Lookups::routes); }
   const config::Node* find_secret(const std::string& name) const { return noted(secrets, name, &Lookups::secrets); }
+
+  const config::Node* find_extension(const std::string& name) const {
+    return noted(extensions, name, &Lookups::extensions);
+  }
 
   UsedUpstream* find_upstream(std::string_view cluster) {
     const auto found = upstreams.find(cluster);

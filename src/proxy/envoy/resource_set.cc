@@ -35,6 +35,7 @@ constexpr DumpList kDumpLists[] = {
     {"dynamic_endpoint_configs", "endpoint_config", "envoy.config.endpoint.v3.ClusterLoadAssignment"},
     {"static_secrets", "secret", "envoy.extensions.transport_sockets.tls.v3.Secret"},
     {"dynamic_active_secrets", "secret", "envoy.extensions.transport_sockets.tls.v3.Secret"},
+    {"ecds_filters", "ecds_filter", "envoy.config.core.v3.TypedExtensionConfig"},
 };
 
 void add_dump_section(const Node& section, ResourceSet& set) {
@@ -62,6 +63,8 @@ bool ResourceSet::add(std::string_view type, const Node& resource) {
     endpoints.push_back(&resource);
   } else if (type == "envoy.extensions.transport_sockets.tls.v3.Secret") {
     secrets.push_back(&resource);
+  } else if (type == "envoy.config.core.v3.TypedExtensionConfig") {
+    extensions.push_back(&resource);
   } else if (type == "envoy.config.bootstrap.v3.Bootstrap") {
     bootstraps.push_back(&resource);
     const Node* const statics = member_of(resource, "static_resources");

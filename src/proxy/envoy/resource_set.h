@@ -17,6 +17,7 @@ struct ResourceSet {
   std::vector<const config::Node*> clusters;    ///< envoy.config.cluster.v3.Cluster
   std::vector<const config::Node*> endpoints;   ///< envoy.config.endpoint.v3.ClusterLoadAssignment
   std::vector<const config::Node*> secrets;     ///< envoy.extensions.transport_sockets.tls.v3.Secret
+  std::vector<const config::Node*> extensions;  ///< envoy.config.core.v3.TypedExtensionConfig
   std::vector<const config::Node*> bootstraps;  ///< envoy.config.bootstrap.v3.Bootstrap
   /// Whether others may follow, as from a control plane. A reference to what is not there is then no reason to refuse
   /// a resource: requests get 503 meanwhile.

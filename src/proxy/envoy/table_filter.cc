@@ -116,7 +116,16 @@ constexpr FieldRule kOfExtensionsFiltersNetworkHttpconnectionmanagerHttpFilter[]
     {"typed_config", kYes},
     {"is_optional", kYes, "a filter that is unknown is ignored then"},
     {"disabled", kYes},
-    {"config_discovery", kRefused},
+    {"config_discovery", kYes, "the configuration comes by extension discovery (ECDS), or is in the input",
+     "envoy.config.core.v3.ExtensionConfigSource"},
+};
+// envoy.config.core.v3.ExtensionConfigSource
+constexpr FieldRule kOfConfigCoreExtensionConfigSource[] = {
+    {"config_source", kYes, "the stream of the other resources"},
+    {"default_config", kYes},
+    {"apply_default_config_without_warming", kYes,
+     "without it, the listener waits for the configuration for as long as it takes"},
+    {"type_urls", kYes},
 };
 // envoy.extensions.filters.http.router.v3.Router
 constexpr FieldRule kOfExtensionsFiltersHttpRouterRouter[] = {
@@ -488,6 +497,7 @@ std::span<const MessageRule> filter_messages() {
        kOfExtensionsFiltersNetworkHttpconnectionmanagerHttpConnectionManagerUpgradeConfig},
       {"envoy.extensions.filters.network.http_connection_manager.v3.HttpFilter",
        kOfExtensionsFiltersNetworkHttpconnectionmanagerHttpFilter},
+      {"envoy.config.core.v3.ExtensionConfigSource", kOfConfigCoreExtensionConfigSource},
       {"envoy.extensions.filters.http.router.v3.Router", kOfExtensionsFiltersHttpRouterRouter},
       {"envoy.extensions.filters.http.cors.v3.Cors", {}},
       {"envoy.extensions.filters.http.cors.v3.CorsPolicy", kOfExtensionsFiltersHttpCorsCorsPolicy},

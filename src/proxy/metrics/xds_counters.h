@@ -16,7 +16,7 @@ struct StreamCounters {
 
 /// Counters of the client of a control plane. Its thread writes them; any thread may read them.
 struct XdsCounters {
-  static constexpr size_t kKinds = 5;  ///< As xds::ResourceKind.
+  static constexpr size_t kKinds = 6;  ///< As xds::ResourceKind.
 
   std::array<Counter, kKinds> accepted;  ///< Responses, by kind.
   std::array<Counter, kKinds> rejected;

@@ -36,6 +36,7 @@ class ConfigDump::Writer {
       section("Endpoints",
               [this] { list("dynamic_endpoint_configs", shown_.in_use, ResourceKind::kEndpoints, "endpoint_config"); });
     }
+    section("Ecds", [this] { list("ecds_filters", shown_.in_use, ResourceKind::kExtension, "ecds_filter"); });
     section("Listeners", [this] { listeners(); });
     section("Routes", [this] { list("dynamic_route_configs", shown_.in_use, ResourceKind::kRoutes, "route_config"); });
     section("Secrets", [this] {

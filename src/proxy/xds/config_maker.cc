@@ -29,11 +29,12 @@ constexpr size_t kMaxReasons = 8;
 
 bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore& store, const Bootstrap& bootstrap) {
   static const std::set<std::string> none;
-  for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
-    const bool is_secret = kind == ResourceKind::kSecret;
-    if (!has_references(owner, resource, kind, store, is_secret ? bootstrap.secret_names : none)) return false;
+  for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes}) {
+    if (!has_references(owner, resource, kind, store, none)) return false;
   }
-  return true;
+  return has_references(owner, resource, ResourceKind::kSecret, store, bootstrap.secret_names) &&
+         (has_references(owner, resource, ResourceKind::kExtension, store, none) ||
+          has_references(owner, resource, ResourceKind::kExtension, store, extensions_with_default(resource.tree)));
 }
 
 config::Config with_many_generations() {
@@ -114,7 +115,8 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
         continue;
       }
       ready.of(owner)[resource_name] = before;
-      for (const ResourceKind kind : {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret}) {
+      for (const ResourceKind kind :
+           {ResourceKind::kEndpoints, ResourceKind::kRoutes, ResourceKind::kSecret, ResourceKind::kExtension}) {
         for (const std::string& name : references_of(owner, before->tree, kind)) {
           const ResourcePointer kept = in_use_.find(kind, name);
           if (kept != nullptr) ready.of(kind).try_emplace(name, kept);
@@ -125,11 +127,23 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
   return ready;
 }
 
+// Static ones are there, and those that cannot be used, by themselves or for what they refer to, would not come.
+std::set<std::string> ConfigMaker::clusters_not_awaited(const ResourceStore& store) const {
+  std::set<std::string> names = static_clusters_;
+  for (const auto& [kind, refused] : store.refused()) {
+    if (kind == ResourceKind::kCluster) names.insert(refused);
+    for (const auto& [name, cluster] : store.of(ResourceKind::kCluster)) {
+      if (references_of(ResourceKind::kCluster, cluster->tree, kind).contains(refused)) names.insert(name);
+    }
+  }
+  return names;
+}
+
 absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::make(const ResourceStore& store, uint64_t now_ms,
                                                                         ResourceKeys& blamed) {
   ResourceStore ready = ready_part(store);
   const ResourceStore newest = ready;
-  wait_.put_off(in_use_, static_clusters_, now_ms, ready);
+  wait_.put_off(in_use_, clusters_not_awaited(store), now_ms, ready);
   // What is put off is checked now, so that the response that brings it is rejected, and none that comes later.
   if (wait_.has_news()) {
     if (const auto checked = map(newest, true, blamed); !checked.ok()) return checked.status();

@@ -23,8 +23,8 @@
 namespace sluice::xds {
 
 /// Makes a configuration of what is ready: a cluster that has its endpoints and secrets, and a listener that has its
-/// routes and secrets. While the next version of one is not ready, the last one that was stays in use; so do routes
-/// whose next version names clusters that are not there yet (ClusterWait).
+/// routes, secrets and extensions. While the next version of one is not ready, the last one that was stays in use; so
+/// do routes whose next version names clusters that are not there yet (ClusterWait).
 class ConfigMaker {
  public:
   struct Options {
@@ -58,6 +58,7 @@ class ConfigMaker {
   using PreparedResources = std::unordered_map<const Resource*, Prepared>;
 
   ResourceStore ready_part(const ResourceStore& store) const;
+  std::set<std::string> clusters_not_awaited(const ResourceStore& store) const;
   absl::StatusOr<std::shared_ptr<const config::Config>> map(const ResourceStore& ready, bool is_trial,
                                                             ResourceKeys& blamed);
   absl::Status prepare(const KindInfo& info, const ResourcePointer& resource, PreparedResources& next);

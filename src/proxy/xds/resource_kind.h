@@ -12,8 +12,8 @@
 namespace sluice::xds {
 
 /// The kinds of resources, in the order in which they are requested: what others refer to comes first.
-enum class ResourceKind : uint8_t { kCluster, kEndpoints, kListener, kRoutes, kSecret };
-inline constexpr size_t kResourceKindCount = 5;
+enum class ResourceKind : uint8_t { kCluster, kEndpoints, kListener, kRoutes, kSecret, kExtension };
+inline constexpr size_t kResourceKindCount = 6;
 
 /// A resource.
 using ResourceKey = std::pair<ResourceKind, std::string>;
@@ -35,6 +35,8 @@ inline constexpr std::array<KindInfo, kResourceKindCount> kKinds = {{
     {ResourceKind::kListener, "listeners", "listener", "envoy.config.listener.v3.Listener", "name", false},
     {ResourceKind::kRoutes, "routes", "route configuration", "envoy.config.route.v3.RouteConfiguration", "name", true},
     {ResourceKind::kSecret, "secrets", "secret", "envoy.extensions.transport_sockets.tls.v3.Secret", "name", true},
+    {ResourceKind::kExtension, "extensions", "extension configuration", "envoy.config.core.v3.TypedExtensionConfig",
+     "name", true},
 }};
 
 constexpr const KindInfo& info_of(ResourceKind kind) { return kKinds[static_cast<size_t>(kind)]; }

@@ -67,6 +67,7 @@ ResourceStore::ResourceStore(const ResourceStore& other) { *this = other; }
 
 ResourceStore& ResourceStore::operator=(const ResourceStore& other) {
   if (this == &other) return *this;
+  refused_ = other.refused_;
   for (size_t i = 0; i < all_.size(); ++i) {
     if (other.all_[i].is_own) other.all_[i].is_own = false;
     all_[i] = other.all_[i];
@@ -112,6 +113,22 @@ std::set<std::string> references_of(ResourceKind owner, const Node& tree, Resour
       if (map.find("sds_config") != nullptr) names.insert(text_of(map, "name"));
     });
   }
+  if (kind == ResourceKind::kExtension && owner == ResourceKind::kListener) {
+    each_map(tree, [&](const Node& map) {
+      if (map.find("config_discovery") != nullptr) names.insert(text_of(map, "name"));
+    });
+  }
+  return names;
+}
+
+std::set<std::string> extensions_with_default(const Node& listener) {
+  std::set<std::string> names;
+  each_map(listener, [&](const Node& map) {
+    const Node* const discovery = map.find("config_discovery");
+    if (discovery != nullptr && text_of(*discovery, "apply_default_config_without_warming") == "true") {
+      names.insert(text_of(map, "name"));
+    }
+  });
   return names;
 }
 

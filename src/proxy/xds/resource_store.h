@@ -60,6 +60,9 @@ class ResourceStore {
   /// Null if there is none.
   ResourcePointer find(ResourceKind kind, std::string_view name) const;
   bool empty() const;
+  /// What the control plane has sent, cannot be used, and is in no earlier version either. Nobody should wait for it.
+  ResourceKeys& refused() { return refused_; }
+  const ResourceKeys& refused() const { return refused_; }
 
  private:
   struct Kind {
@@ -69,11 +72,14 @@ class ResourceStore {
   static const std::shared_ptr<Resources>& none();
 
   std::array<Kind, kResourceKindCount> all_;
+  ResourceKeys refused_;
 };
 
-/// The names of the resources of a kind that one resource refers to: endpoints of a cluster, routes of a listener,
-/// secrets of both.
+/// The names of the resources of a kind that one resource refers to: endpoints of a cluster, routes and extensions of a
+/// listener, secrets of both.
 std::set<std::string> references_of(ResourceKind owner, const config::Node& tree, ResourceKind kind);
+/// Those extensions of a listener that have a default configuration, to be used until theirs has come.
+std::set<std::string> extensions_with_default(const config::Node& listener);
 /// Whether `store` has all of them, but for those of `elsewhere`.
 bool has_references(ResourceKind owner, const Resource& resource, ResourceKind kind, const ResourceStore& store,
                     const std::set<std::string>& elsewhere);

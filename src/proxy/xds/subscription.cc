@@ -100,7 +100,11 @@ bool Subscription::take_rest(ResourceKind kind, ResourceKeys blamed, ResourceSto
     const size_t put_back_now = put_back(kind, blamed, candidate);
     if (put_back_now == 0) return false;
     taken.kept += put_back_now;
-    if (std::as_const(candidate).of(kind) == std::as_const(store_).of(kind)) return false;
+    if (std::as_const(candidate).of(kind) == std::as_const(store_).of(kind)) {
+      // What has waited for it waits no longer. If that fails, it is as if nothing had come.
+      if (std::exchange(store_.refused(), candidate.refused()) != candidate.refused()) (void)apply_(store_, blamed);
+      return false;
+    }
     drop_unwanted(candidate);
     blamed.clear();
     taken.is_in_part = apply_(candidate, blamed).ok();
@@ -126,6 +130,7 @@ size_t Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed, Res
     ++count;
     if (before == nullptr) {
       candidate.of(kind).erase(name);
+      candidate.refused().emplace(kind, name);
     } else {
       candidate.of(kind)[name] = before;
     }
@@ -139,7 +144,10 @@ absl::Status Subscription::change(ResourceKind kind, const Response& response, R
   const ResourceStore::Resources& before = kept_store.of(kind);
   ResourceStore::Resources& resources = candidate.of(kind);
   // A response with all listeners or clusters leaves out those that are gone.
-  if (!is_delta_ && !info_of(kind).by_name && !is_sign_of_life(response)) resources.clear();
+  if (!is_delta_ && !info_of(kind).by_name && !is_sign_of_life(response)) {
+    resources.clear();
+    std::erase_if(candidate.refused(), [&](const ResourceKey& each) { return each.first == kind; });
+  }
   size_t values_left = kMaxResponseValues;
   for (const SentResource& sent : response.resources) {
     if (!sent.is_present) {
@@ -155,9 +163,11 @@ absl::Status Subscription::change(ResourceKind kind, const Response& response, R
                            same->second->version == (*read)->version && same->second->ttl_ms == (*read)->ttl_ms;
     renewals.push_back({.name = (*read)->name, .ttl_ms = (*read)->ttl_ms});
     resources[(*read)->name] = unchanged ? same->second : *read;
+    candidate.refused().erase({kind, (*read)->name});
   }
   for (const std::string_view name : response.removed) {
     if (const auto gone = resources.find(name); gone != resources.end()) resources.erase(gone);
+    candidate.refused().erase({kind, std::string(name)});
   }
   return absl::OkStatus();
 }
@@ -220,6 +230,8 @@ void Subscription::drop_unwanted(ResourceStore& candidate) {
     if (all.size() > wanted.size() || std::any_of(all.begin(), all.end(), is_unwanted)) {
       std::erase_if(candidate.of(info.kind), is_unwanted);
     }
+    std::erase_if(candidate.refused(),
+                  [&](const ResourceKey& each) { return each.first == info.kind && !wanted.contains(each.second); });
   }
 }
 

@@ -20,8 +20,8 @@
 namespace sluice::xds {
 
 /// Requests resources on one stream after the other, and accepts or rejects responses. Clusters and listeners are
-/// requested all; endpoints, routes and secrets by the names that those refer to. Of a response that is rejected for
-/// some of its resources, the others take effect, as in Envoy.
+/// requested all; endpoints, routes, secrets and extensions by the names that those refer to. Of a response that is
+/// rejected for some of its resources, the others take effect, as in Envoy.
 class Subscription {
  public:
   /// Makes the resources of `candidate` effective, or returns why that is impossible and adds the resources that the

@@ -231,7 +231,10 @@ TEST_F(SubscriptionTest, AResponseWithNothingUsableHasNoEffect) {
   (void)on_message(
       state_response(ResourceKind::kCluster, "1", "n1", {{"a", eds_cluster("a")}, {"b", eds_cluster("b")}}));
   EXPECT_TRUE(subscription_->store().empty());
-  EXPECT_EQ(applied_.size(), 2U);
+  const ResourceKeys refused = {{ResourceKind::kCluster, "a"}, {ResourceKind::kCluster, "b"}};
+  EXPECT_EQ(subscription_->store().refused(), refused);
+  ASSERT_EQ(applied_.size(), 3U) << "the same resources, so that nothing waits for what is refused";
+  EXPECT_TRUE(applied_.back().empty());
   applied_.clear();
   // A reason that is about none of its resources.
   judge_ = [](const ResourceStore&, ResourceKeys& blamed) {
@@ -241,6 +244,10 @@ TEST_F(SubscriptionTest, AResponseWithNothingUsableHasNoEffect) {
   (void)on_message(state_response(ResourceKind::kCluster, "2", "n2", {{"c", eds_cluster("c")}}));
   EXPECT_TRUE(subscription_->store().empty());
   EXPECT_EQ(applied_.size(), 1U);
+  // A list of all clusters says anew which there are.
+  judge_ = nullptr;
+  (void)on_message(state_response(ResourceKind::kCluster, "3", "n3", {{"a", eds_cluster("a")}}));
+  EXPECT_EQ(subscription_->store().refused(), ResourceKeys());
 }
 
 TEST_F(SubscriptionTest, AListOfAllRemovesWhatItLacksAndOneByNameDoesNot) {
