@@ -2,6 +2,7 @@
 the environment variable ENVOY, which names that program, each scenario is also run with Envoy in the place of Sluice: what is
 expected of both is then known to be right."""
 
+import json
 import os
 import random
 import signal
@@ -9,6 +10,7 @@ import ssl
 import subprocess
 import time
 import unittest
+import urllib.request
 
 import harness
 import xds_control_plane as xds
@@ -251,7 +253,7 @@ class Scenarios:
         def guard(prefix):
             return {"@type": EXTENSION, "name": "guard", "typed_config": denies(prefix)}
         plane = self.start_plane(*self.with_filter())
-        self.start(plane)
+        program = self.start(plane)
         plane.wait_for_request(EXTENSION, "guard")
         self.assertFalse(listens(self.port))
         plane.set([*self.with_filter(), guard("/secret")], "2")
@@ -260,6 +262,9 @@ class Scenarios:
         plane.set([*self.with_filter(), guard("/other")], "3")
         wait_until(lambda: get(self.port, "/other")[0] == 403, 10, "the next version")
         self.assertEqual(get(self.port, "/secret"), (200, "a"))
+        with urllib.request.urlopen(f"http://127.0.0.1:{program.admin_port}/config_dump", timeout=10 * SLOWNESS) as response:
+            section = next(each for each in json.load(response)["configs"] if each["@type"].endswith(".EcdsConfigDump"))
+        self.assertEqual([each["ecds_filter"]["typed_config"] for each in section["ecds_filters"]], [denies("/other")])
         router = {"@type": EXTENSION, "name": "guard", "typed_config": {"@type": ROUTER}}
         plane.set([*self.with_filter(), router], "4")
         plane.wait_for_nack(EXTENSION, "4")

@@ -36,7 +36,9 @@ class ConfigDump::Writer {
       section("Endpoints",
               [this] { list("dynamic_endpoint_configs", shown_.in_use, ResourceKind::kEndpoints, "endpoint_config"); });
     }
-    section("Ecds", [this] { list("ecds_filters", shown_.in_use, ResourceKind::kExtension, "ecds_filter"); });
+    if (!shown_.in_use.of(ResourceKind::kExtension).empty()) {
+      section("Ecds", [this] { list("ecds_filters", shown_.in_use, ResourceKind::kExtension, "ecds_filter"); });
+    }
     section("Listeners", [this] { listeners(); });
     section("Routes", [this] { list("dynamic_route_configs", shown_.in_use, ResourceKind::kRoutes, "route_config"); });
     section("Secrets", [this] {
