@@ -58,7 +58,7 @@ class MemoryAttacks(AttackTest):
         `begun` is the number of requests on one connection that began before and continue."""
         base = self.mapped()
         ended, = self.under({"crowd": lambda until: crowd(self.main, connections, opening, until)}, memory_mib,
-                            seconds=seconds * SLOWNESS)["crowd"]
+                            seconds=seconds)["crowd"]
         began = time.monotonic()
         self.proxy.wait_for(lambda s: s.total("sessions_active") == min(begun, 1) and
                             s.total("http_requests_active") == begun, 5, "the ends of the attacker's connections to be seen")
