@@ -25,6 +25,7 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   enum class Outcome : uint8_t {
     kPassed,
     kFailed,
+    kTimedOut,  ///< Failed, since it took longer than `timeout`.
     kNotMade,  ///< A resource was missing on our side. The outcome says nothing about the endpoint.
   };
   class Owner {
