@@ -297,7 +297,7 @@ class Sluice(Scenarios, XdsTest):
         program = self.start(service)
         service.expect({"c": {self.one.address: "HEALTHY", self.two.address: "HEALTHY"}})
         self.assertIn(f"xds: health discovery service {service.address}: connected", program.output())
-        self.assertIn("xds: health discovery: 2 endpoints of 1 clusters are checked\n", program.output())
+        self.assertIn("xds: health discovery: 2 of 2 endpoints are checked\n", program.output())
         self.one.status = 500
         service.expect({"c": {self.one.address: "UNHEALTHY", self.two.address: "HEALTHY"}})
         self.assertIn(f'cluster "c": endpoint {self.one.address} is unhealthy: it responded with 500', program.output())
@@ -360,7 +360,7 @@ class Sluice(Scenarios, XdsTest):
                       'cluster "none" is not checked: it has no health_checks',
                       'cluster "one of two" is not checked: its health check', 'cluster "too often" is not checked',
                       'cluster "named" is not checked: "origin.test:80" is no address; it is reported as unknown',
-                      "2 endpoints of 7 clusters are checked, 6 are not"):
+                      "2 of 8 endpoints are checked\n"):
             self.assertIn(words, output)
         self.assertEqual(self.counters(program), (2, 0, 6))
         # Nothing is logged again while nothing has changed.
@@ -461,7 +461,7 @@ class Sluice(Scenarios, XdsTest):
             states = list(service.state().get("c", {}).values())
             return len(states), states.count("UNKNOWN")
         wait_until(lambda: counts() == (1010, 10), 20, "all endpoints")
-        self.assertIn("1000 endpoints of 1 clusters are checked, 10 are not, of which 10 for lack of room", program.output())
+        self.assertIn("1000 of 1010 endpoints are checked; there is no room for 10, as at most 1000 checks are made", program.output())
         service.want(checked("c", *many[20:], checks=[slow]))
         wait_until(lambda: counts() == (990, 0), 20, "all of fewer endpoints")
 

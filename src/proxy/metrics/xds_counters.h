@@ -17,10 +17,10 @@ struct StreamCounters {
 /// Counters of the client of a health discovery service.
 struct HealthDiscoveryCounters {
   StreamCounters stream;
-  Counter reports;             ///< Reports of health that were sent.
-  Counter checked_endpoints;   ///< Endpoints that are checked now.
-  Counter unknown_endpoints;   ///< Endpoints that the service wants to be checked, and that cannot be, now.
-  Counter unhealthy_endpoints; ///< Checked endpoints that are not healthy, by the last report.
+  Counter reports;              ///< Reports of health that were sent.
+  Counter checked_endpoints;    ///< Endpoints that are checked now.
+  Counter unknown_endpoints;    ///< Endpoints that the service wants to be checked, and that cannot be, now.
+  Counter unhealthy_endpoints;  ///< Checked endpoints that are not healthy, by the last report.
 };
 
 /// Counters of the client of a control plane. Its threads write them, each its own; any thread may read them.

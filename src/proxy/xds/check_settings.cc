@@ -22,6 +22,8 @@ using config::Node;
 constexpr size_t kMaxValues = 100'000;
 // More would make a long line longer, and the first ones say what is wrong.
 constexpr size_t kMaxProblems = 4;
+// Keys of what has no settings. Other keys begin with a number.
+constexpr std::string_view kNoChecks = "none", kTooManyChecks = "many";
 // Of fields that were warned of.
 constexpr size_t kMaxWarned = 1000;
 
@@ -74,7 +76,8 @@ absl::StatusOr<bool> needs_http2(Node& check) {
   Node* const http = find_in(check, "http_health_check");
   if (http == nullptr) return false;
   const Node codec = take(*http, "codec_client_type");
-  if (codec.text == "HTTP3") return absl::InvalidArgumentError("http_health_check.codec_client_type: there is no HTTP/3");
+  if (codec.text == "HTTP3")
+    return absl::InvalidArgumentError("http_health_check.codec_client_type: there is no HTTP/3");
   return codec.text == "HTTP2";
 }
 
@@ -136,11 +139,11 @@ std::vector<std::shared_ptr<CheckSettings>> CheckSettingsMaker::make_all(
     made->problem = std::move(problem);
     return made;
   };
-  if (cluster.checks.empty()) add("none", [&] { return broken("it has no health_checks"); });
+  if (cluster.checks.empty()) add(kNoChecks, [&] { return broken("it has no health_checks"); });
   if (cluster.checks.size() > kMaxChecksOfCluster) {
-    add("too many", [&] {
-      return broken(absl::StrCat("it has ", cluster.checks.size(), " health_checks, and the most are ",
-                                 kMaxChecksOfCluster));
+    add(kTooManyChecks, [&] {
+      return broken(
+          absl::StrCat("it has ", cluster.checks.size(), " health_checks, and the most are ", kMaxChecksOfCluster));
     });
     return all;
   }

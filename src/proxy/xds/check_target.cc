@@ -68,7 +68,8 @@ absl::Status read_check_config(std::string_view bytes, CheckTarget& target) {
       target.port = static_cast<uint32_t>(in.number());
     }
     if (in.is(2, ProtoWire::kBytes)) target.host = std::string(in.bytes());
-    if (in.is(3, ProtoWire::kBytes)) return absl::InvalidArgumentError("health_check_config.address has no counterpart");
+    if (in.is(3, ProtoWire::kBytes))
+      return absl::InvalidArgumentError("health_check_config.address has no counterpart");
     if (in.is(4, ProtoWire::kVarint) && in.number() != 0) {
       return absl::InvalidArgumentError("health_check_config.disable_active_health_check is set");
     }

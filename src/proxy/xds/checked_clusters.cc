@@ -68,7 +68,8 @@ CheckedClusters::Cluster CheckedClusters::make_cluster(const HealthSpecifier::Cl
 CheckedClusters::Endpoint CheckedClusters::make_endpoint(const HealthSpecifier::Endpoint& wanted,
                                                          const Settings& settings, bool can_be_checked,
                                                          ByBytes& before) {
-  Endpoint made{.bytes = std::string(wanted.bytes), .address = std::string(wanted.address), .problem = {}, .checks = {}};
+  Endpoint made{
+      .bytes = std::string(wanted.bytes), .address = std::string(wanted.address), .problem = {}, .checks = {}};
   const auto known = before.extract(wanted.bytes);
   std::unique_ptr<EndpointChecks> checks;
   if (!known.empty()) {
@@ -103,8 +104,8 @@ void CheckedClusters::give_checks(Endpoint& endpoint, const Settings& settings,
   } else {
     endpoint.problem = std::string(target.status().message());
     log_line(LogLevel::kWarning, absl::StrCat("xds: health discovery: an endpoint of cluster ",
-                                              config::in_quotes(settings.front()->upstream.name), " is not checked: ",
-                                              endpoint.problem, "; it is reported as unknown"));
+                                              config::in_quotes(settings.front()->upstream.name),
+                                              " is not checked: ", endpoint.problem, "; it is reported as unknown"));
   }
   retire(std::move(before));
 }
@@ -122,11 +123,10 @@ void CheckedClusters::retire_all(Cluster& cluster) {
 }
 
 void CheckedClusters::log_result() {
-  std::string text = absl::StrCat("xds: health discovery: ", endpoints_, " endpoints of ", clusters_.size(),
-                                  " clusters are checked");
-  if (unknown_ != 0) absl::StrAppend(&text, ", ", unknown_, " are not");
+  std::string text =
+      absl::StrCat("xds: health discovery: ", endpoints_, " of ", endpoints_ + unknown_, " endpoints are checked");
   if (too_many_ != 0) {
-    absl::StrAppend(&text, ", of which ", too_many_, " for lack of room: at most ", kMaxChecks, " checks are made");
+    absl::StrAppend(&text, "; there is no room for ", too_many_, ", as at most ", kMaxChecks, " checks are made");
   }
   if (text == logged_) return;
   log_line(too_many_ != 0 ? LogLevel::kWarning : LogLevel::kInfo, text);

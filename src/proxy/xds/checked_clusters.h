@@ -36,8 +36,6 @@ class CheckedClusters {
   void close();
   /// Destroys what has ended. Returns whether nothing is left that ends.
   bool destroy_ended();
-  size_t endpoints() const { return endpoints_; }
-  size_t clusters() const { return clusters_.size(); }
 
  private:
   using Settings = std::vector<std::shared_ptr<CheckSettings>>;

@@ -56,17 +56,17 @@ class EndpointChecks::Check final : private HealthChecker::Observer {
     // One success among failures does not say what is wrong.
     if (!healthy && outcome == CheckConnection::Outcome::kPassed) return;
     const HealthStatus before = status_;
-    status_ = healthy                                            ? HealthStatus::kHealthy
+    status_ = healthy                                          ? HealthStatus::kHealthy
               : outcome == CheckConnection::Outcome::kTimedOut ? HealthStatus::kTimeout
-                                                                 : HealthStatus::kUnhealthy;
+                                                               : HealthStatus::kUnhealthy;
     const bool was_healthy = before == HealthStatus::kHealthy || before == HealthStatus::kUnknown;
     if (healthy == was_healthy) return;
     const uint64_t now_ms = worker_.worker().now_ms();
     const uint64_t since_ms = std::exchange(unhealthy_since_ms_, healthy ? 0 : now_ms);
-    log_change(upstream_.describe(endpoint),
-               healthy ? absl::StrCat("is healthy again", after_text(since_ms, now_ms))
-                       : absl::StrCat("is unhealthy: ", why),
-               why, now_ms);
+    log_change(
+        upstream_.describe(endpoint),
+        healthy ? absl::StrCat("is healthy again", after_text(since_ms, now_ms)) : absl::StrCat("is unhealthy: ", why),
+        why, now_ms);
   }
 
   void log_change(std::string_view endpoint, std::string_view what, std::string_view why, uint64_t now_ms) const {

@@ -1,5 +1,5 @@
-// The messages of Envoy's envoy.service.health.v3.HealthDiscoveryService (envoy/service/health/v3/hds.proto), as far as a
-// client needs them.
+// The messages of Envoy's envoy.service.health.v3.HealthDiscoveryService (envoy/service/health/v3/hds.proto), as far as
+// a client needs them.
 #pragma once
 
 #include <cstddef>

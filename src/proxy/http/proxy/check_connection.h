@@ -26,7 +26,7 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
     kPassed,
     kFailed,
     kTimedOut,  ///< Failed, since it took longer than `timeout`.
-    kNotMade,  ///< A resource was missing on our side. The outcome says nothing about the endpoint.
+    kNotMade,   ///< A resource was missing on our side. The outcome says nothing about the endpoint.
   };
   class Owner {
    public:

@@ -20,8 +20,8 @@ class HealthChecker final : private CheckConnection::Owner {
   /// Gets the results instead of the endpoints' health and the log.
   class Observer {
    public:
-    /// `healthy`: the state of the endpoint after this result, which is any but kNotMade. `why`: the reason if the check
-    /// did not pass.
+    /// `healthy`: the state of the endpoint after this result, which is any but kNotMade. `why`: the reason if the
+    /// check did not pass.
     virtual void on_result(uint32_t endpoint, bool healthy, CheckConnection::Outcome outcome, std::string_view why) = 0;
 
    protected:
