@@ -1,5 +1,7 @@
 #pragma once
 
+#include <openssl/ssl.h>
+
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "openssl/ssl.h"
 #include "proxy/config/model/config.h"
 #include "proxy/envoy/resource_set.h"
 #include "proxy/xds/health_messages.h"
