@@ -90,7 +90,7 @@ class HealthService:
         with self._news:
             self._wish = message
             for events in self._queues:
-                events.put("wish")
+                events.put(message)
 
     def _serve(self, requests, context):
         events = queue.Queue()
@@ -102,7 +102,8 @@ class HealthService:
                     with self._news:
                         if message.HasField("health_check_request"):
                             self.requests.append(message.health_check_request)
-                            events.put("wish")
+                            if self._wish is not None:
+                                events.put(self._wish)
                         else:
                             self.reports.append(message.endpoint_health_response)
             except grpc.RpcError:
@@ -112,9 +113,8 @@ class HealthService:
             self.streams += 1
             self._queues.add(events)
         threading.Thread(target=read, daemon=True).start()
-        while events.get() is not None and context.is_active():
-            if self._wish is not None:
-                yield self._wish
+        while (message := events.get()) is not None and context.is_active():
+            yield message
         with self._news:
             self._queues.discard(events)
 
@@ -464,6 +464,27 @@ class Sluice(Scenarios, XdsTest):
         self.assertIn("1000 of 1010 endpoints are checked; there is no room for 10, as at most 1000 checks are made", program.output())
         service.want(checked("c", *many[20:], checks=[slow]))
         wait_until(lambda: counts() == (990, 0), 20, "all of fewer endpoints")
+
+    def test_flood(self):
+        """30 messages at once, each with 1,000 other endpoints, took 3,700 descriptors: each message began all of its checks at
+        once. Now the last of them counts."""
+        silent = socket.create_server(("0.0.0.0", 0), backlog=100)
+        self.addCleanup(silent.close)
+        port = silent.getsockname()[1]
+        patient = http_check(timeout="30s")
+        service = self.keep(HealthService(silent=True))
+        program = self.start(service)
+        wait_until(lambda: service.requests, 10, "a request")
+        traffic, most = self.load(), 0
+        for turn in range(1, 31):
+            service.want(checked(f"c{turn}", *(f"127.{turn}.{i // 250}.{i % 250 + 1}:{port}" for i in range(1000)), checks=[patient]))
+        until = time.monotonic() + 20 * SLOWNESS
+        while service.state().keys() != {"c30"} and time.monotonic() < until:
+            most = max(most, len(os.listdir(f"/proc/{program.process.pid}/fd")))
+            time.sleep(0.01)
+        self.assertEqual(service.state().keys(), {"c30"})
+        self.assertLess(most, 2300)  # Of two messages, a tenth of a third, and a few others.
+        self.check_load(traffic)
 
     def test_service_by_errors_in_the_file(self):
         service = self.keep(HealthService())

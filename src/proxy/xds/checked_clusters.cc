@@ -174,9 +174,9 @@ void CheckedClusters::close() {
   for (Cluster& each : std::exchange(clusters_, {})) retire_all(each);
 }
 
-bool CheckedClusters::destroy_ended() {
+size_t CheckedClusters::destroy_ended() {
   std::erase_if(ending_, [](const auto& each) { return each->idle(); });
-  return ending_.empty();
+  return ending_.size();
 }
 
 }  // namespace sluice::xds

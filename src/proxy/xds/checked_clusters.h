@@ -34,8 +34,8 @@ class CheckedClusters {
 
   /// Ends all checks.
   void close();
-  /// Destroys what has ended. Returns whether nothing is left that ends.
-  bool destroy_ended();
+  /// Destroys what has ended. Returns for how many endpoints it has not.
+  size_t destroy_ended();
 
  private:
   using Settings = std::vector<std::shared_ptr<CheckSettings>>;

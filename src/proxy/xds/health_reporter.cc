@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kCertificateMs = 60'000;
 // Checks that were ended take some turns of the loop.
 constexpr uint64_t kCleanUpMs = 20;
+// While checks of more endpoints are ending, no others begin.
+constexpr size_t kMaxEnding = CheckedClusters::kMaxChecks / 10;
 
 }  // namespace
 
@@ -21,6 +23,7 @@ HealthReporter::HealthReporter(HttpWorker& worker, Options options, CheckSetting
       options_(std::move(options)),
       counters_(counters),
       clusters_(worker, std::move(maker), counters),
+      wish_timer_([](void* self) { static_cast<HealthReporter*>(self)->follow_wish(); }, this),
       report_timer_([](void* self) { static_cast<HealthReporter*>(self)->report(); }, this),
       certificate_timer_([](void* self) { static_cast<HealthReporter*>(self)->renew_certificates(); }, this),
       clean_up_timer_([](void* self) { static_cast<HealthReporter*>(self)->clean_up(); }, this),
@@ -38,6 +41,7 @@ void HealthReporter::start() {
 
 void HealthReporter::stop() {
   stopping_ = true;
+  wish_timer_.cancel();
   report_timer_.cancel();
   certificate_timer_.cancel();
   clusters_.close();
@@ -51,8 +55,8 @@ absl::Status HealthReporter::on_message(std::string_view message) {
   const std::optional<HealthSpecifier> specifier = read_health_specifier(message);
   if (!specifier) return absl::InvalidArgumentError("it sent a message that is no HealthCheckSpecifier");
   if (stopping_) return absl::OkStatus();
-  clusters_.follow(*specifier);
-  clean_up_later();
+  wish_ = std::string(message);
+  if (!wish_timer_.armed()) follow_wish();
   // The same interval goes on, so that changes that come often do not put the report off.
   const uint64_t interval_ms = std::max(specifier->interval_ms, kMinIntervalMs);
   if (interval_ms_ == interval_ms) return absl::OkStatus();
@@ -60,6 +64,18 @@ absl::Status HealthReporter::on_message(std::string_view message) {
   report_timer_.cancel();
   worker_.timers().arm(report_timer_, worker_.now_ms() + interval_ms);
   return absl::OkStatus();
+}
+
+void HealthReporter::follow_wish() {
+  const uint64_t now_ms = worker_.now_ms();
+  const bool has_room = clusters_.destroy_ended() <= kMaxEnding;
+  if (now_ms < next_change_ms_ || !has_room) {
+    return worker_.timers().arm(wish_timer_, std::max(next_change_ms_, now_ms + kCleanUpMs));
+  }
+  next_change_ms_ = now_ms + kMinChangeMs;
+  clusters_.follow(*read_health_specifier(wish_));
+  wish_.clear();
+  clean_up_later();
 }
 
 void HealthReporter::on_lost() {
@@ -84,7 +100,7 @@ void HealthReporter::renew_certificates() {
 }
 
 void HealthReporter::clean_up() {
-  if (!clusters_.destroy_ended() || (stopping_ && !stream_.ended())) return clean_up_later();
+  if (clusters_.destroy_ended() > 0 || (stopping_ && !stream_.ended())) return clean_up_later();
   if (stopping_) options_.on_ended();
 }
 

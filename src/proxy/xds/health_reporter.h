@@ -18,6 +18,9 @@ class HealthReporter final : private ServiceStream::User {
  public:
   /// The shortest time between two reports, whatever the service wants.
   static constexpr uint64_t kMinIntervalMs = 100;
+  /// The shortest time between two changes of what is checked: of what comes sooner, the last counts. Each may begin
+  /// all checks anew, with a descriptor for each.
+  static constexpr uint64_t kMinChangeMs = 100;
 
   struct Options {
     config::Snapshot<config::Config> service;  ///< Its first upstream is the service.
@@ -35,6 +38,7 @@ class HealthReporter final : private ServiceStream::User {
   absl::Status on_message(std::string_view message) override;
   void on_lost() override;
 
+  void follow_wish();
   void report();
   void renew_certificates();
   void clean_up();
@@ -44,6 +48,9 @@ class HealthReporter final : private ServiceStream::User {
   const Options options_;
   HealthDiscoveryCounters& counters_;
   CheckedClusters clusters_;
+  std::string wish_;  // The specifier that waits for wish_timer_.
+  uint64_t next_change_ms_ = 0;
+  Timer wish_timer_;
   Timer report_timer_;
   Timer certificate_timer_;
   Timer clean_up_timer_;
