@@ -21,7 +21,7 @@ constexpr FieldRule kOfConfigBootstrapBootstrap[] = {
     {"stats_flush_interval", kIgnored, "metrics are on the admin listener"},
     {"tracing", kIgnored, "see `tracing` in docs/guides/http.md"},
     {"watchdogs", kIgnored},
-    {"hds_config", kRefused},
+    {"hds_config", kYes, "with `--xds`: see docs/guides/control-plane.md"},
     {"stats_server_version_override", kIgnored},
     {"use_tcp_for_dns_lookups", kIgnored},
     {"dns_resolution_config", kIgnored, "see `upstreams[].resolve.servers`"},

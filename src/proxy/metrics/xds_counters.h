@@ -14,7 +14,16 @@ struct StreamCounters {
   Counter connected;  ///< 1 while there is a stream, else 0.
 };
 
-/// Counters of the client of a control plane. Its thread writes them; any thread may read them.
+/// Counters of the client of a health discovery service.
+struct HealthDiscoveryCounters {
+  StreamCounters stream;
+  Counter reports;              ///< Reports of health that were sent.
+  Counter checked_endpoints;    ///< Endpoints that are checked now.
+  Counter unknown_endpoints;    ///< Endpoints that the service wants to be checked, and that cannot be, now.
+  Counter unhealthy_endpoints;  ///< Checked endpoints that are not healthy, by the last report.
+};
+
+/// Counters of the client of a control plane. Its threads write them, each its own; any thread may read them.
 struct XdsCounters {
   static constexpr size_t kKinds = 6;  ///< As xds::ResourceKind.
 
@@ -28,6 +37,7 @@ struct XdsCounters {
   Counter expired;        ///< Resources that were removed because their time to live was over.
   StreamCounters load_stream;
   Counter load_reports;  ///< Load reports that were sent.
+  HealthDiscoveryCounters health;
 };
 
 }  // namespace sluice

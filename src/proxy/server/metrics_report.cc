@@ -563,6 +563,13 @@ std::string format_xds(const XdsCounters& counters) {
   line(out, "xds_load_connects_total", "", counters.load_stream.connects.value());
   line(out, "xds_load_failures_total", "", counters.load_stream.failures.value());
   line(out, "xds_load_reports_total", "", counters.load_reports.value());
+  line(out, "xds_health_connected", "", counters.health.stream.connected.value());
+  line(out, "xds_health_connects_total", "", counters.health.stream.connects.value());
+  line(out, "xds_health_failures_total", "", counters.health.stream.failures.value());
+  line(out, "xds_health_reports_total", "", counters.health.reports.value());
+  line(out, "xds_health_checked_endpoints", "", counters.health.checked_endpoints.value());
+  line(out, "xds_health_unhealthy_endpoints", "", counters.health.unhealthy_endpoints.value());
+  line(out, "xds_health_unknown_endpoints", "", counters.health.unknown_endpoints.value());
   return out;
 }
 

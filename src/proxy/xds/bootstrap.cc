@@ -49,16 +49,18 @@ class BootstrapReader {
     read_node(member(&root, "node"));
     const absl::StatusOr<std::string> service = find_service(root);
     if (!service.ok()) return service.status();
-    const absl::StatusOr<std::string> load_service = find_load_service(root);
+    const absl::StatusOr<std::string> load_service =
+        find_further_service(member(&root, "cluster_manager"), "load_stats_config", "cluster_manager.");
     if (!load_service.ok()) return load_service.status();
+    const absl::StatusOr<std::string> health_service = find_further_service(&root, "hds_config", "");
+    if (!health_service.ok()) return health_service.status();
     if (const absl::Status added = add_resources(root); !added.ok()) return added;
     absl::StatusOr<config::Config> found = read_service(*service, "the control plane");
     if (!found.ok()) return found.status();
     made_->of_service = *std::move(found);
-    if (load_service->empty()) return std::move(made_);
-    absl::StatusOr<config::Config> loads = read_service(*load_service, "which gets load reports");
-    if (!loads.ok()) return loads.status();
-    made_->of_loads = config::Snapshot<config::Config>(*std::move(loads));
+    absl::Status read = read_further_service(*load_service, "which gets load reports", made_->of_loads);
+    if (read.ok()) read = read_further_service(*health_service, "the health discovery service", made_->of_health);
+    if (!read.ok()) return read;
     return std::move(made_);
   }
 
@@ -109,16 +111,17 @@ class BootstrapReader {
     return name;
   }
 
-  // The cluster of `load_stats_config`; empty if there is none.
-  absl::StatusOr<std::string> find_load_service(const Node& root) const {
-    const Node* const loads = member(member(&root, "cluster_manager"), "load_stats_config");
-    if (loads == nullptr) return std::string();
-    const std::string type = text(loads, "api_type");
+  // The cluster of the ApiConfigSource `key` in `owner`; empty if there is none. `place`: of the owner.
+  absl::StatusOr<std::string> find_further_service(const Node* owner, std::string_view key,
+                                                   std::string_view place) const {
+    const Node* const source = member(owner, key);
+    if (source == nullptr) return std::string();
+    const std::string path = absl::StrCat(place, key);
+    const std::string type = text(source, "api_type");
     if (type != "GRPC") {
-      return fail(
-          absl::StrCat("cluster_manager.load_stats_config.api_type: expected GRPC, got ", config::in_quotes(type)));
+      return fail(absl::StrCat(path, ".api_type: expected GRPC, got ", config::in_quotes(type)));
     }
-    return cluster_of(loads, "cluster_manager.load_stats_config");
+    return cluster_of(source, path);
   }
 
   // Whether all that the file says of clusters in general is where load reports go to.
@@ -152,7 +155,7 @@ class BootstrapReader {
     known.kind = Node::Kind::kMap;
     for (size_t i = 0; i < root.keys.size(); ++i) {
       const std::string name = envoy::snake_case(root.keys[i].text);
-      if (name == "node" || name == "dynamic_resources") continue;
+      if (name == "node" || name == "dynamic_resources" || name == "hds_config") continue;
       if (name == "cluster_manager" && is_of_loads_only(root.items[i])) continue;
       known.keys.push_back(root.keys[i]);
       known.items.push_back(root.items[i]);
@@ -182,6 +185,15 @@ class BootstrapReader {
       return fail(absl::StrCat("cluster ", name, ": gRPC needs HTTP/2: set http2_protocol_options"));
     }
     return config;
+  }
+
+  absl::Status read_further_service(const std::string& name, std::string_view role,
+                                    std::optional<config::Snapshot<config::Config>>& to) {
+    if (name.empty()) return absl::OkStatus();
+    absl::StatusOr<config::Config> found = read_service(name, role);
+    if (!found.ok()) return found.status();
+    to = config::Snapshot<config::Config>(*std::move(found));
+    return absl::OkStatus();
   }
 
   const std::string path_;

@@ -22,6 +22,8 @@ struct Bootstrap {
   config::Snapshot<config::Config> of_service;  ///< Its first upstream is the control plane.
   /// Its first upstream is the service that load reports go to; nothing: the file names none.
   std::optional<config::Snapshot<config::Config>> of_loads;
+  /// Its first upstream is the health discovery service; nothing: the file names none.
+  std::optional<config::Snapshot<config::Config>> of_health;
   envoy::ResourceSet resources;        ///< Static ones, and the admin listener.
   std::set<std::string> secret_names;  ///< Of the static secrets.
   std::deque<config::Node> trees;      ///< What `resources` refers to; the first one is the file.

@@ -39,6 +39,10 @@ absl::StatusOr<std::unique_ptr<XdsClient>> XdsClient::start(Options options) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   client->thread_ = std::thread([self = client.get()] { self->main(); });
+  if (client->bootstrap_->of_health) {
+    client->health_ = std::make_unique<HealthThread>(
+        *client->bootstrap_, absl::StrCat(client->options_.cache_folder, "/health"), client->counters_.health);
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return client;
 }
@@ -52,6 +56,7 @@ XdsClient::XdsClient(Options options, std::unique_ptr<Bootstrap> bootstrap)
                            .check = options_.check}) {}
 
 XdsClient::~XdsClient() {
+  health_.reset();
   feed_.close();
   if (!thread_.joinable()) return;
   struct Stop : Message {

@@ -17,6 +17,7 @@
 #include "proxy/xds/config_dump.h"
 #include "proxy/xds/config_feed.h"
 #include "proxy/xds/config_maker.h"
+#include "proxy/xds/health_thread.h"
 #include "proxy/xds/load_reporter.h"
 #include "proxy/xds/load_source.h"
 #include "proxy/xds/service_stream.h"
@@ -80,6 +81,7 @@ class XdsClient final : private ServiceStream::User {
   std::unique_ptr<Timer> expiry_;           // For the end of the time that a resource lives.
   bool stopping_ = false;
   std::thread thread_;
+  std::unique_ptr<HealthThread> health_;  // Null: the bootstrap file names no health discovery service.
 };
 
 }  // namespace sluice::xds

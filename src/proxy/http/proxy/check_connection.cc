@@ -269,7 +269,8 @@ void CheckConnection::on_error(Transport& transport, int error) {
 
 void CheckConnection::on_timer() {
   if (lingering()) return linger_timeout();
-  fail(absl::StrCat("it did not ", stage(), " within ", config::print_duration(shared_.config().timeout)));
+  finish(Outcome::kTimedOut,
+         absl::StrCat("it did not ", stage(), " within ", config::print_duration(shared_.config().timeout)));
   leave();
 }
 

@@ -25,7 +25,8 @@ class CheckConnection final : public HttpConnection, private StreamReceiver {
   enum class Outcome : uint8_t {
     kPassed,
     kFailed,
-    kNotMade,  ///< A resource was missing on our side. The outcome says nothing about the endpoint.
+    kTimedOut,  ///< Failed, since it took longer than `timeout`.
+    kNotMade,   ///< A resource was missing on our side. The outcome says nothing about the endpoint.
   };
   class Owner {
    public:

@@ -12,8 +12,8 @@
 
 namespace sluice {
 
-HealthChecker::HealthChecker(HttpWorker& worker, Balancer& balancer)
-    : balancer_(balancer), shared_(worker, balancer.upstream(), *this) {
+HealthChecker::HealthChecker(HttpWorker& worker, Balancer& balancer, Observer* observer)
+    : balancer_(balancer), observer_(observer), shared_(worker, balancer.upstream(), *this) {
   for (uint32_t i = 0; i < shared_.upstream.size(); ++i) {
     endpoints_.push_back(std::make_unique<Endpoint>(*this, i, shared_.config()));
   }
@@ -65,16 +65,18 @@ void HealthChecker::on_checked(CheckConnection& check, CheckConnection::Outcome 
   if (outcome == CheckConnection::Outcome::kNotMade) {
     return health_of(endpoint).checks_not_made.add();
   }
-  take_result(endpoint, outcome == CheckConnection::Outcome::kPassed, why);
+  take_result(endpoint, outcome, why);
 }
 
-void HealthChecker::take_result(Endpoint& endpoint, bool passed, std::string_view why) {
+void HealthChecker::take_result(Endpoint& endpoint, CheckConnection::Outcome outcome, std::string_view why) {
+  const bool passed = outcome == CheckConnection::Outcome::kPassed;
   EndpointHealth& health = health_of(endpoint);
   if (health.incarnation.load(std::memory_order_relaxed) != endpoint.incarnation) return;  // Of an earlier endpoint.
   health.checks.add();
   if (!passed) health.failed_checks.add();
   // The state differs without a change of the thresholds where it was taken over from another configuration.
   const bool changed = endpoint.thresholds.take(passed), healthy = endpoint.thresholds.healthy();
+  if (observer_ != nullptr) return observer_->on_result(endpoint.index, healthy, outcome, why);
   if (changed || health.healthy.load(std::memory_order_relaxed) != healthy) {
     return shared_.upstream.set_healthy(endpoint.index, healthy, now_ms(), why);
   }

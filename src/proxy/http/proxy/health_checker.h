@@ -17,9 +17,19 @@ namespace sluice {
 /// them; removed endpoints are no longer checked.
 class HealthChecker final : private CheckConnection::Owner {
  public:
-  /// `balancer`: the worker's balancer for the upstream. It and the worker outlive the checker. Precondition: the
-  /// upstream's configuration has a `health_check`.
-  HealthChecker(HttpWorker& worker, Balancer& balancer);
+  /// Gets the results instead of the endpoints' health and the log.
+  class Observer {
+   public:
+    /// `healthy`: the state of the endpoint after this result, which is any but kNotMade. `why`: the reason if the
+    /// check did not pass.
+    virtual void on_result(uint32_t endpoint, bool healthy, CheckConnection::Outcome outcome, std::string_view why) = 0;
+
+   protected:
+    ~Observer() = default;
+  };
+  /// `balancer`: the worker's balancer for the upstream. It, the worker and the observer outlive the checker.
+  /// Precondition: the upstream's configuration has a `health_check`.
+  HealthChecker(HttpWorker& worker, Balancer& balancer, Observer* observer = nullptr);
   ~HealthChecker();
   HealthChecker(const HealthChecker&) = delete;
   HealthChecker& operator=(const HealthChecker&) = delete;
@@ -52,11 +62,12 @@ class HealthChecker final : private CheckConnection::Owner {
   void on_check_gone(CheckConnection& check) override;
 
   void check(Endpoint& endpoint);
-  void take_result(Endpoint& endpoint, bool passed, std::string_view why);
+  void take_result(Endpoint& endpoint, CheckConnection::Outcome outcome, std::string_view why);
   EndpointHealth& health_of(const Endpoint& endpoint);
   uint64_t now_ms() const;
 
   Balancer& balancer_;
+  Observer* const observer_;
   CheckConnection::Shared shared_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<CheckConnection*> connections_;
