@@ -1,6 +1,6 @@
 // Header blocks of a hostile peer, and ours. One decoder is parked between the blocks, and the other never: both have
-// the same result. The decoder reads the encoder's output for any fields unchanged, parked or not and whatever the
-// peer's table size is. Nothing is left in the pool.
+// the same result, and so has libnghttp2. The decoder reads the encoder's output for any fields unchanged, parked or
+// not and whatever the peer's table size is. Nothing is left in the pool.
 //
 // Input: as described by the comment at each read below.
 
@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "proxy/http/h2/frame.h"
-#include "proxy/http/h2/hpack.h"
+#include "proxy/http/h2/hpack_decoder.h"
+#include "proxy/http/h2/hpack_encoder.h"
 #include "sluice/internal/check.h"
 #include "test/support/buffers.h"
 #include "test/support/fuzz_input.h"
+#include "test/support/reference_hpack.h"
 
 namespace sluice {
 namespace {
@@ -68,11 +70,24 @@ class Fuzz : test::FuzzInput {
     Http2HeaderBlock a(kind, true), b(kind, true);
     const HpackDecoder::Status status = decode(*plain_, bytes, 0, a);
     SLUICE_CHECK(decode(*parked_, bytes, cut, b) == status);
+    Http2HeaderBlock c(kind, true);
+    const bool is_good = decode_by_reference(bytes, c);
+    SLUICE_CHECK(is_good == (status == HpackDecoder::Status::kGood));
+    if (is_good) check_equal(a, c);
     if (status != HpackDecoder::Status::kGood) return false;
     check_equal(a, b);
     if (a.verdict() == Verdict::kGood) check_good(a);
     parked_->park(pool_);
     SLUICE_CHECK(parked_->parked_bytes() <= 2 * kHpackTableBytes);
+    return true;
+  }
+  bool decode_by_reference(std::string_view bytes, Http2HeaderBlock& block) {
+    const auto fields = reference_.decode(bytes);
+    if (!fields) return false;
+    for (const test::ReferenceField& field : *fields) {
+      if (!block.add(pool_, limits_, field.name, field.value, field.sensitive)) return false;
+    }
+    block.finish(pool_);
     return true;
   }
   // Checks on which later code relies.
@@ -138,6 +153,7 @@ class Fuzz : test::FuzzInput {
   ChunkPool::Use use_{&pool_};
   const Http2Limits limits_;
   std::optional<HpackDecoder> plain_{std::in_place}, parked_{std::in_place};
+  test::ReferenceHpack reference_;
   std::optional<HpackEncoder> encoder_{std::in_place};
 };
 

@@ -53,13 +53,6 @@ nghttp2_mem memory{nullptr, &allocate, &release, &allocate_zeroed, &reallocate};
 
 }  // namespace
 
-nghttp2_hd_inflater* new_hpack_inflater() {
-  nghttp2_hd_inflater* inflater = nullptr;
-  const int result = nghttp2_hd_inflate_new2(&inflater, &memory);
-  SLUICE_CHECK(result == 0);
-  return inflater;
-}
-
 nghttp2_hd_deflater* new_hpack_deflater(size_t table_bytes) {
   nghttp2_hd_deflater* deflater = nullptr;
   const int result = nghttp2_hd_deflate_new2(&deflater, table_bytes, &memory);

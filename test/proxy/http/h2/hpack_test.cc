@@ -1,10 +1,17 @@
-#include "proxy/http/h2/hpack.h"
-
 #include <gtest/gtest.h>
+#include <nghttp2/nghttp2.h>
 
+#include <array>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "proxy/http/h2/hpack_decoder.h"
+#include "proxy/http/h2/hpack_integer.h"
 #include "test/proxy/http/h2/rig.h"
+#include "test/support/reference_hpack.h"
 
 namespace sluice::test::http2 {
 namespace {
@@ -40,6 +47,20 @@ class HpackTest : public PoolTest {
 
   Http2Limits limits_;
 };
+
+// A string in the Huffman code, if that is shorter: the value of a field that is never indexed.
+std::string coded_by_nghttp2(std::string_view text) {
+  nghttp2_hd_deflater* deflater = nullptr;
+  EXPECT_EQ(nghttp2_hd_deflate_new(&deflater, 0), 0);
+  std::string name = "x", value(text), block(text.size() + 64, '\0');
+  const auto bytes = [](std::string& of) { return reinterpret_cast<uint8_t*>(of.data()); };
+  const nghttp2_nv field = {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NO_INDEX};
+  const nghttp2_ssize size = nghttp2_hd_deflate_hd2(deflater, bytes(block), block.size(), &field, 1);
+  EXPECT_GT(size, 3);
+  nghttp2_hd_deflate_del(deflater);
+  block.resize(static_cast<size_t>(size));
+  return block.substr(block.find("\x10\x01x") + 3);  // A size of the table may come first.
+}
 
 // Defect: whether a string was reported as too large depended on how the bytes were split.
 TEST_F(HpackTest, HugeStringHoweverItIsSplit) {
@@ -111,6 +132,78 @@ TEST_F(HpackTest, RandomBlocksGoThroughParking) {
       }
     }
   }
+}
+
+// libnghttp2 decodes the same from any block: of random representations with random strings, some of them damaged.
+TEST_F(HpackTest, DecodesAsNghttp2Does) {
+  std::mt19937 random(11);
+  const auto text = [&](size_t most) {
+    std::string made(random() % most, '\0');
+    for (char& c : made) c = static_cast<char>(random() % 30 == 0 ? random() : 'a' + random() % 26);
+    return made;
+  };
+  const auto integer = [](std::string& to, uint8_t pattern, unsigned bits, size_t value) {
+    std::array<std::byte, hpack::kIntegerBytes> bytes;
+    const std::byte* const end = hpack::put_integer(bytes.data(), pattern, bits, value);
+    to.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(end - bytes.data()));
+  };
+  const auto string = [&](std::string& to, size_t most) {
+    const std::string plain = text(most);
+    if (random() % 2 == 0) {
+      to += coded_by_nghttp2(plain);
+    } else {
+      integer(to, 0, 7, plain.size());
+      to += plain;
+    }
+  };
+  size_t good = 0, malformed = 0;
+  for (int round = 0; round < 2000; ++round) {
+    HpackDecoder decoder;
+    ReferenceHpack reference;
+    for (int i = 0; i < 20; ++i) {
+      std::string block;
+      if (random() % 8 == 0) integer(block, 0x20, 5, random() % 5000);
+      for (size_t fields = random() % 10; fields > 0; --fields) {
+        const size_t index = 1 + random() % (random() % 10 == 0 ? 75 : HpackTable::kStaticEntries);
+        if (random() % 3 == 0) {
+          integer(block, 0x80, 7, index);
+          continue;
+        }
+        constexpr std::array<std::pair<uint8_t, unsigned>, 3> kKinds = {{{0x40, 6}, {0x00, 4}, {0x10, 4}}};
+        const auto [pattern, bits] = kKinds[random() % 3];
+        const size_t name = random() % 2 == 0 ? 0 : index;
+        integer(block, pattern, bits, name);
+        if (name == 0) string(block, 40);
+        string(block, random() % 20 == 0 ? 2000 : 60);
+      }
+      if (random() % 10 == 0 && !block.empty()) block[random() % block.size()] = static_cast<char>(random());
+      if (random() % 30 == 0 && !block.empty()) block.resize(random() % block.size());
+      const auto expected = reference.decode(block);
+      std::vector<ReferenceField> seen;
+      Http2HeaderBlock fed(Http2HeaderBlock::Kind::kTrailers), own(Http2HeaderBlock::Kind::kTrailers);
+      const auto status = decode(decoder, block, own, random() % 20);
+      if (!expected) {
+        ASSERT_NE(status, HpackDecoder::Status::kGood) << round << " " << i;
+        ++malformed;
+        break;
+      }
+      ASSERT_EQ(status, HpackDecoder::Status::kGood) << round << " " << i;
+      for (const ReferenceField& field : *expected)
+        ASSERT_TRUE(fed.add(pool_, limits_, field.name, field.value, field.sensitive));
+      fed.finish(pool_);
+      ASSERT_EQ(own.verdict(), fed.verdict());
+      ASSERT_EQ(own.head().fields.size(), fed.head().fields.size());
+      for (size_t at = 0; at < own.head().fields.size(); ++at) {
+        ASSERT_EQ(own.head().fields[at].name, fed.head().fields[at].name);
+        ASSERT_EQ(own.head().fields[at].value, fed.head().fields[at].value);
+        ASSERT_EQ(own.head().fields[at].traits.sensitive, fed.head().fields[at].traits.sensitive);
+      }
+      ++good;
+      if (random() % 6 == 0) decoder.park(pool_);
+    }
+  }
+  EXPECT_GT(good, 3000u);
+  EXPECT_GT(malformed, 300u);
 }
 
 TEST_F(HpackTest, LargeBlocksTakeContinuations) {

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "sluice/chunk_pool.h"
+
+namespace sluice {
+
+/// The largest size of both sides' dynamic tables: the protocol's default, which our SETTINGS keep (RFC 9113 section
+/// 6.5.2).
+inline constexpr uint32_t kHpackTableBytes = 4096;
+
+/// The static table and a decoder's dynamic table (RFC 7541 section 2.3). The entries lie in one chunk of a pool, which
+/// it takes with the first one: texts from its front in the order of insertion, their places from its back.
+class HpackTable {
+ public:
+  struct Field {
+    std::string_view name, value;
+  };
+  static constexpr size_t kStaticEntries = 61;  // RFC 7541 appendix A.
+
+  /// The field of an index, which counts from 1: the static table, then the dynamic one from its newest entry on.
+  /// Nothing if there is none. Valid until the next insert() or clear().
+  std::optional<Field> at(uint64_t index) const;
+  /// Adds an entry, for which the oldest ones make room. `name` may be that of an entry.
+  void insert(ChunkPool& pool, std::string_view name, std::string_view value);
+  /// Changes the maximum size. False if it would be above kHpackTableBytes.
+  bool resize(uint64_t most_bytes);
+  /// Removes all entries and frees the chunk. The maximum size stays.
+  void clear();
+
+  /// The entries of the dynamic table.
+  size_t size() const { return count_; }
+  size_t most_bytes() const { return most_bytes_; }
+  /// Whether it holds a chunk.
+  bool live() const { return static_cast<bool>(chunk_); }
+
+ private:
+  struct Entry {
+    uint16_t offset, name_size, value_size;
+  };
+  static constexpr size_t kOverhead = 32;  // RFC 7541 section 4.1.
+
+  Entry& entry(size_t number) const {
+    return *(reinterpret_cast<Entry*>(chunk_.data() + chunk_.capacity()) - 1 - number);
+  }
+  char* text(size_t offset) const { return reinterpret_cast<char*>(chunk_.data()) + offset; }
+  void evict_above(size_t bytes);
+  ChunkRef move_to_larger(ChunkPool& pool, size_t text_bytes);
+
+  ChunkRef chunk_;
+  uint16_t text_end_ = 0;  // Where the next text goes.
+  uint16_t first_ = 0;     // The number of the oldest entry; those below it are evicted.
+  uint16_t count_ = 0;     // Of entries from `first_` on.
+  uint16_t bytes_ = 0;     // By the RFC's count.
+  uint16_t most_bytes_ = kHpackTableBytes;
+};
+
+}  // namespace sluice

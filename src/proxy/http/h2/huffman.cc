@@ -1,0 +1,97 @@
+#include "proxy/http/h2/huffman.h"
+
+#include <array>
+
+namespace sluice {
+namespace {
+
+constexpr unsigned kSymbols = 257;  // The last is EOS.
+constexpr unsigned kEos = 256;
+constexpr unsigned kLongest = 30;
+// Codes of at most this size are found by one look at a table: those of all letters, digits and the usual signs.
+constexpr unsigned kQuickBits = 9;
+
+// The size of each symbol's code in bits, of RFC 7541 appendix B. The codes follow from these, since the code is
+// canonical: in the order of their sizes and then of their symbols, each is the one before plus one.
+constexpr std::array<uint8_t, kSymbols> kSizes = {
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
+    28, 28, 28, 6,  10, 10, 12, 13, 6,  8,  11, 10, 10, 8,  11, 8,  6,  6,  6,  5,  5,  5,  6,  6,  6,  6,  6,  6,  6,
+    7,  8,  15, 6,  12, 10, 13, 6,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,
+    7,  8,  7,  8,  13, 19, 13, 14, 6,  15, 5,  6,  5,  6,  5,  6,  6,  6,  5,  7,  7,  6,  6,  6,  5,  6,  7,  6,  5,
+    5,  6,  7,  7,  7,  7,  7,  15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24,
+    24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22,
+    23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26,
+    27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23,
+    22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30};
+
+struct Code {
+  struct Quick {
+    uint8_t symbol = 0;
+    uint8_t size = 0;  // 0: a longer code.
+  };
+  std::array<Quick, 1u << kQuickBits> quick{};
+  std::array<uint16_t, kSymbols> symbols{};      // In the order of their codes.
+  std::array<uint32_t, kLongest + 1> first{};    // The first code of each size, at the top of kLongest bits.
+  std::array<uint32_t, kLongest + 1> beyond{};   // The first code behind those of each size, in the same form.
+  std::array<uint16_t, kLongest + 1> indices{};  // Where the symbols of each size begin.
+};
+
+constexpr Code make_code() {
+  Code made;
+  uint32_t code = 0;  // At the top of kLongest bits.
+  unsigned index = 0;
+  for (unsigned size = 1; size <= kLongest; ++size) {
+    made.first[size] = code;
+    made.indices[size] = static_cast<uint16_t>(index);
+    for (unsigned symbol = 0; symbol < kSymbols; ++symbol) {
+      if (kSizes[symbol] != size) continue;
+      made.symbols[index++] = static_cast<uint16_t>(symbol);
+      const uint32_t step = uint32_t{1} << (kLongest - size);
+      for (uint32_t at = code >> (kLongest - kQuickBits);
+           size <= kQuickBits && at < (code + step) >> (kLongest - kQuickBits); ++at) {
+        made.quick[at] = {static_cast<uint8_t>(symbol), static_cast<uint8_t>(size)};
+      }
+      code += step;
+    }
+    made.beyond[size] = code;
+  }
+  return made;
+}
+
+constexpr Code kCode = make_code();
+static_assert(kCode.beyond[kLongest] == uint32_t{1} << kLongest, "the code is complete");
+
+}  // namespace
+
+std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to) {
+  const char* const begin = to;
+  const uint8_t* at = coded.data();
+  const uint8_t* const end = at + coded.size();
+  uint64_t bits = 0;   // The next ones, from the top; zeros behind them.
+  unsigned count = 0;  // How many of them are there.
+  while (true) {
+    if (count < kLongest) {
+      for (; count <= 56 && at != end; count += 8) bits |= uint64_t{*at++} << (56 - count);
+    }
+    unsigned symbol, size;
+    if (const Code::Quick quick = kCode.quick[bits >> (64 - kQuickBits)]; quick.size != 0) {
+      symbol = quick.symbol;
+      size = quick.size;
+    } else {
+      const auto code = static_cast<uint32_t>(bits >> (64 - kLongest));
+      size = kQuickBits + 1;
+      while (code >= kCode.beyond[size]) ++size;
+      symbol = kCode.symbols[kCode.indices[size] + ((code - kCode.first[size]) >> (kLongest - size))];
+    }
+    if (size > count) break;
+    if (symbol == kEos) return std::nullopt;
+    *to++ = static_cast<char>(symbol);
+    bits <<= size;
+    count -= size;
+  }
+  // What is left has to be the first bits of EOS, all of which are ones.
+  if (count >= 8 || bits != ~(~uint64_t{0} >> count)) return std::nullopt;
+  return static_cast<size_t>(to - begin);
+}
+
+}  // namespace sluice
