@@ -227,7 +227,8 @@ AdminResponse ProcessPages::metrics(const AdminRequest& request) {
 
 AdminResponse ProcessPages::envoy_stats(const AdminRequest& request) {
   const std::shared_ptr<const ProcessView> shown = view();
-  if (!has_envoy_stats(*shown)) return {.status = 404, .body = "off: set `admin.envoy_stats`, or see /metrics\n"};
+  if (!has_envoy_stats(*shown))
+    return {.status = 404, .body = "counters under Envoy's names are off: set `admin.envoy_stats`\n"};
   const bool used_only = request.query == "usedonly";
   if (!request.query.empty() && !used_only) return {.status = 400, .body = "expected no query, or usedonly\n"};
   const auto uptime = std::chrono::steady_clock::now() - began_;

@@ -313,7 +313,7 @@ TEST_F(EnvoyStats, ControlPlane) {
 TEST_F(EnvoyStats, HistogramsAreInMilliseconds) {
   UpstreamLatencies& times = *generation.counters[0]->upstream_latencies[0];
   generation.counters[0]->http_upstreams[0]->requests.add();
-  for (const uint64_t ms : {0, 2, 7, 300, 70'000}) times.whole.add(ms);
+  for (const uint64_t ms : {0u, 2u, 7u, 300u, 70'000u}) times.whole.add(ms);
   generation.counters[1]->latencies[0]->by_route[0]->duration.add(3);
   generation.counters[1]->latencies[0]->others->duration.add(4);
   const std::string text = page();
