@@ -171,6 +171,24 @@ class Traffic(StatsTest):
         client.close()
         self.expect(proxy, "cluster", "app", upstream_rq_active=0, upstream_cx_active=0, upstream_cx_total=1)
 
+    def test_upgrade(self):
+        """What moves to another process is active there, though it was not begun there."""
+        web, raw = self.keep(Origin(by_path)), self.keep(Origin(echo))
+        proxy, _ = self.start_with(listener("main", http={"forward": "app", "websocket": True}), listener("raw", tcp={"forward": "tcp"}),
+                                   admin=ON, workers=1, upstreams=[upstream("app", web), upstream("tcp", raw)])
+        client, other = self.keep(connect(proxy.address("main"))), self.keep(connect(proxy.address("raw")))
+        client.sendall(UPGRADE)
+        read_head(client)
+        self.assertTrue(ping(client) and ping(other))
+        proxy.upgrade()
+        self.assertTrue(ping(client) and ping(other))
+        self.expect(proxy, "cluster", "app", upstream_rq_active=1, upstream_cx_active=1, upstream_cx_total=0)
+        self.expect(proxy, "cluster", "tcp", upstream_rq_active=0, upstream_cx_active=1, upstream_cx_total=0)
+        client.close()
+        other.close()
+        for name in ("app", "tcp"):
+            self.expect(proxy, "cluster", name, upstream_rq_active=0, upstream_cx_active=0)
+
     def test_tcp(self):
         origin = self.keep(Origin(echo))
         proxy, _ = self.start_with(listener("raw", tcp={"forward": "app"}), admin=ON, upstreams=[upstream("app", origin)])

@@ -208,7 +208,8 @@ void L4Session::use_endpoint() {
   upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
   acceptor_.upstream(upstream_index_).balancer.view().hold(endpoint_index_);
   endpoint_counters().open.add();
-  if (kind_ == Kind::kTunnel) endpoint_counters().requests_active.add();
+  // Whether it is a tunnel; one that comes from another process is of no Kind of its own.
+  if (!acceptor_.listener().config->tcp) endpoint_counters().requests_active.add();
   endpoint_counted_ = true;
 }
 
@@ -216,7 +217,7 @@ void L4Session::leave_endpoint() {
   if (!endpoint_counted_) return;
   endpoint_counted_ = false;
   endpoint_counters().open.subtract();
-  if (kind_ == Kind::kTunnel) endpoint_counters().requests_active.subtract();
+  if (!acceptor_.listener().config->tcp) endpoint_counters().requests_active.subtract();
   upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
   acceptor_.upstream(upstream_index_).balancer.view().let_go(endpoint_index_);
 }

@@ -33,7 +33,9 @@ struct ClusterFigures {
   bool has_http2 = false;
 
   /// Whether there is anything to show but addresses.
-  bool is_used() const { return connections + connections_open + requests + waited + overflows + completed() > 0; }
+  bool is_used() const {
+    return connections + connections_open + bytes_in + bytes_out + requests + waited + overflows + completed() > 0;
+  }
   uint64_t completed() const {
     uint64_t sum = 0;
     for (const uint64_t each : statuses) sum += each;
