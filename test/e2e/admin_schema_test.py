@@ -96,7 +96,7 @@ class Published(AdminTest, TlsTest):
         pages = {*admin_schema.DEFINITIONS.values(), "endpoint"}
         self.assertEqual(set(definitions) - pages, {"address", "connection", "connection_id", "times"})
         proxy, _ = self.start_with()
-        texts = {"/", "/healthz", "/readyz", "/metrics", "/profile", "/upstreams/NAME/endpoints/ADDRESS",
+        texts = {"/", "/healthz", "/readyz", "/metrics", "/stats/prometheus", "/profile", "/upstreams/NAME/endpoints/ADDRESS",
                  "/config_dump", "/clusters", "/listeners"}  # The last three have Envoy's form (xds_dump_test).
         listed = {line.split()[0] for line in self.get(proxy, "/").splitlines()}
         self.assertEqual(listed - texts, set(admin_schema.DEFINITIONS), "pages without a definition")

@@ -27,7 +27,7 @@ def in_seconds(rules):
 class Prometheus:
     """Scrapes `targets`, addresses of admin listeners, five times a second, and evaluates the text `rules` as often."""
 
-    def __init__(self, targets, rules=""):
+    def __init__(self, targets, rules="", metrics_path="/metrics"):
         self._folder = tempfile.TemporaryDirectory(prefix="sluice-prometheus-")
         folder, port = self._folder.name, free_port()
         self._url = f"http://127.0.0.1:{port}"
@@ -38,7 +38,7 @@ class Prometheus:
                 "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL,
                            "evaluation_interval": SCRAPE_INTERVAL},
                 "rule_files": [folder + "/rules.yaml"] if rules else [],
-                "scrape_configs": [{"job_name": "sluice", "static_configs": [{"targets": list(targets)}]}]}, file)
+                "scrape_configs": [{"job_name": "sluice", "metrics_path": metrics_path, "static_configs": [{"targets": list(targets)}]}]}, file)
         self._log = open(folder + "/log", "w+", encoding="utf-8")
         self._process = harness.spawn(
             [harness.need("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",

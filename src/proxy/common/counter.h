@@ -12,6 +12,8 @@ class Counter {
   void add(uint64_t count = 1) {
     value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
+  /// Takes back what add() has added: of a figure that goes up and down.
+  void subtract(uint64_t count = 1) { add(-count); }
   Counter& operator++() {
     add();
     return *this;

@@ -190,6 +190,7 @@ void L4Session::connect_next() {
 }
 
 bool L4Session::open_upstream() {
+  endpoint_counters().begun.add();
   const config::Address& address = upstream_state().address(endpoint_index_);
   const int fd = open_upstream_socket(upstream_state().config(), address.family());
   if (fd < 0) {
@@ -206,12 +207,17 @@ bool L4Session::open_upstream() {
 void L4Session::use_endpoint() {
   upstream_state().endpoint(endpoint_index_).active.fetch_add(1, std::memory_order_relaxed);
   acceptor_.upstream(upstream_index_).balancer.view().hold(endpoint_index_);
+  endpoint_counters().open.add();
+  // Whether it is a tunnel; one that comes from another process is of no Kind of its own.
+  if (!acceptor_.listener().config->tcp) endpoint_counters().requests_active.add();
   endpoint_counted_ = true;
 }
 
 void L4Session::leave_endpoint() {
   if (!endpoint_counted_) return;
   endpoint_counted_ = false;
+  endpoint_counters().open.subtract();
+  if (!acceptor_.listener().config->tcp) endpoint_counters().requests_active.subtract();
   upstream_state().endpoint(endpoint_index_).active.fetch_sub(1, std::memory_order_relaxed);
   acceptor_.upstream(upstream_index_).balancer.view().let_go(endpoint_index_);
 }

@@ -115,6 +115,7 @@ void ClientAcceptor::take(ConnectionBalance::Accepted connection) {
     context_.global_connections.leave();
     return refuse(connection.fd, Refusal::kListener);
   }
+  counters().admitted.add();
   if (balance_.hand_over(connection)) {
     counters().rebalanced.add();
   } else {

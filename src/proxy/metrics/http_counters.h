@@ -144,6 +144,13 @@ struct UpstreamHttpCounters {
   Counter retries_over_budget;  ///< Retries that the retry budget refused.
   Counter hedges;               ///< Hedges: copies sent to a second endpoint while the first was slow.
   Counter hedges_won;           ///< Hedges whose response was used.
+  Counter reconnects;           ///< Further attempts after a connection could not be made.
+  Counter waited;               ///< Requests that had to wait for a connection.
+  Counter waiting;              ///< Those that wait now.
+  Counter timeouts;             ///< Requests that ended with HttpEnd::kResponseTimeout.
+  /// Responses by the first digit of their status: those that were passed on, and those that the proxy gave because the
+  /// upstream had none.
+  std::array<Counter, 6> statuses;
   // Of `adaptive_concurrency`; copied periodically, but for the first.
   std::array<Counter, config::kPriorityCount> limit_refused;  ///< Requests that were refused, by priority.
   Counter limit, limit_in_flight, limit_waiting;

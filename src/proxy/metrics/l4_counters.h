@@ -80,6 +80,7 @@ const char* session_kind_name(SessionKind kind);
 /// The counters of one worker for one listener. `bytes_in` is received from clients, `bytes_out` is sent to them.
 struct ListenerCounters {
   Counter accepted;
+  Counter admitted;       ///< Accepted connections that no limit refused at once.
   Counter resumed;        ///< Sessions that continue from another process.
   Counter rebalanced;     ///< Connections that another worker got, which had fewer.
   Counter accept_pauses;  ///< Pauses in accepting for lack of descriptors or kernel memory.
@@ -103,7 +104,7 @@ struct EndpointCounters {
   /// Sets all to 0. The worker must not use them meanwhile.
   void reset() {
     for (Counter* const each : {&connected, &tls_handshakes, &tls_resumed, &tls_truncated, &bytes_in, &bytes_out,
-                                &requests, &requests_succeeded, &requests_failed}) {
+                                &requests, &requests_succeeded, &requests_failed, &begun, &open, &requests_active}) {
       each->set(0);
     }
     for (Counter& each : connect_errors) each.set(0);
@@ -120,6 +121,9 @@ struct EndpointCounters {
   Counter requests_succeeded;  ///< Those with a response below 500.
   Counter requests_failed;     ///< Those with another one, or with none though the endpoint owes one.
   std::array<Counter, kConnectErrorCount> connect_errors;
+  Counter begun;            ///< Attempts to connect.
+  Counter open;             ///< Connections that are connecting or open now.
+  Counter requests_active;  ///< Of HTTP: requests and tunnels that have a connection now.
 };
 
 /// The state of one worker, copied periodically from its loop.

@@ -39,6 +39,7 @@ struct RouteLatencies {
 struct UpstreamLatencies {
   LatencyHistogram connect;   ///< From the beginning of a connection until it can be used. Failures have none.
   LatencyHistogram queue;     ///< From when a request needs a connection until it has one.
+  LatencyHistogram whole;     ///< From when the client's request was complete until the response was.
   LatencyHistogram response;  ///< From when a request has been passed on until the head of its final response arrives.
 };
 

@@ -18,6 +18,8 @@ std::span<const ProcessPages::Page> ProcessPages::pages() {
       {"/healthz", "200 while all workers respond, else 503", true, kReads, &ProcessPages::healthz},
       {"/readyz", "200 while the process is ready, 503 once it is to stop", false, kReads, &ProcessPages::readyz},
       {"/metrics", "the counters, in the Prometheus text format or OpenMetrics", true, kReads, &ProcessPages::metrics},
+      {"/stats/prometheus", "the same under Envoy's names, for its dashboards; takes ?usedonly", true, kReads,
+       &ProcessPages::envoy_stats},
       {"/latency", "percentiles of the latencies of requests, connections and handshakes", false, kReads,
        &ProcessPages::latency},
       {"/config", "the running configuration, without secrets", false, kReads, &ProcessPages::config},

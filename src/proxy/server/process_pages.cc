@@ -23,6 +23,7 @@
 #include "proxy/log/run_log.h"
 #include "proxy/server/connection_page.h"
 #include "proxy/server/endpoint_page.h"
+#include "proxy/server/envoy_stats.h"
 #include "proxy/server/error_page.h"
 #include "proxy/server/exposition.h"
 #include "proxy/server/latency_report.h"
@@ -57,6 +58,11 @@ void write_applied(const ProcessView::Applied& applied, JsonWriter& json) {
   json.member("applied_at", time_text(applied.applied_s));
 }
 
+// Whether there are statistics under Envoy's names: with a control plane, dashboards for Envoy are usual.
+bool has_envoy_stats(const ProcessView& view) {
+  return view.xds != nullptr || (view.config->admin && view.config->admin->envoy_stats);
+}
+
 // Bytes of a line such as "VmRSS:   1234 kB" of /proc/self/status; 0 if it cannot be read.
 uint64_t status_bytes(std::string_view name) {
   std::ifstream file("/proc/self/status");
@@ -79,6 +85,9 @@ const ProcessPages::Page* ProcessPages::find(std::string_view path) {
 }
 
 void ProcessPages::publish(std::shared_ptr<const ProcessView> view) {
+  if (const std::shared_ptr<const ProcessView> before = this->view(); before && has_envoy_stats(*view)) {
+    earlier_.follow(*before, *view);
+  }
   // The previous one is destroyed after the lock is released.
   const std::lock_guard lock(mutex_);
   view_.swap(view);
@@ -214,6 +223,24 @@ AdminResponse ProcessPages::metrics(const AdminRequest& request) {
   const MetricsFormat format = metrics_format(request.accept);
   return {.content_type = metrics_content_type(format),
           .body = absl::StrCat(exposition(lines, format), format_process_metrics(format))};
+}
+
+AdminResponse ProcessPages::envoy_stats(const AdminRequest& request) {
+  const std::shared_ptr<const ProcessView> shown = view();
+  if (!has_envoy_stats(*shown))
+    return {.status = 404, .body = "counters under Envoy's names are off: set `admin.envoy_stats`\n"};
+  const bool used_only = request.query == "usedonly";
+  if (!request.query.empty() && !used_only) return {.status = 400, .body = "expected no query, or usedonly\n"};
+  const auto uptime = std::chrono::steady_clock::now() - began_;
+  const EnvoyStatsSource source{
+      .view = *shown,
+      .earlier = earlier_,
+      .is_live = !process_.stopping.load(std::memory_order_relaxed),
+      .uptime_s = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(uptime).count()),
+      .connections = process_.connections.active(),
+      .resident_bytes = status_bytes("VmRSS:")};
+  return {.content_type = metrics_content_type(MetricsFormat::kPrometheus),
+          .body = envoy_stats_page(source, used_only)};
 }
 
 AdminResponse ProcessPages::latency(const AdminRequest&) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "proxy/admin/admin_pages.h"
 #include "proxy/common/connection_limits.h"
 #include "proxy/listener/connection_table.h"
+#include "proxy/server/earlier_counters.h"
 #include "proxy/server/process_view.h"
 #include "proxy/server/worker_thread.h"
 
@@ -63,6 +65,7 @@ class ProcessPages final : public AdminPages {
   AdminResponse healthz(const AdminRequest& request);
   AdminResponse readyz(const AdminRequest& request);
   AdminResponse metrics(const AdminRequest& request);
+  AdminResponse envoy_stats(const AdminRequest& request);
   AdminResponse latency(const AdminRequest& request);
   AdminResponse config(const AdminRequest& request);
   AdminResponse config_dump(const AdminRequest& request);
@@ -81,8 +84,10 @@ class ProcessPages final : public AdminPages {
   const Process process_;
   mutable std::mutex mutex_;
   std::shared_ptr<const ProcessView> view_;  // Guarded by mutex_.
-  std::shared_ptr<ConnectionTable> table_;   // That was requested last, if its request needed one.
-  std::vector<uint64_t> snapshots_;          // By worker: their number at the last request for figures.
+  EarlierCounters earlier_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::shared_ptr<ConnectionTable> table_;  // That was requested last, if its request needed one.
+  std::vector<uint64_t> snapshots_;         // By worker: their number at the last request for figures.
 };
 
 }  // namespace sluice

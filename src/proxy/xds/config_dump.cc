@@ -170,6 +170,7 @@ void ConfigDump::publish(const ResourceStore& in_use, const ResourceStore& newes
     }
   }
   const std::lock_guard lock(mutex_);
+  stat_names_.reset();
   shown_ = std::move(next);
 }
 
@@ -193,6 +194,31 @@ std::string ConfigDump::listeners() const {
   std::vector<const config::Node*> all = bootstrap_.resources.listeners;
   for (const auto& [name, each] : now->in_use.of(ResourceKind::kListener)) all.push_back(&each->tree);
   return listener_statuses(all);
+}
+
+std::shared_ptr<const StatNames> ConfigDump::stat_names() const {
+  std::shared_ptr<const Shown> now;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stat_names_ != nullptr) return stat_names_;
+    now = shown_;
+  }
+  const auto made = std::make_shared<StatNames>();
+  for (const auto& [cluster, upstream] : *now->names) made->clusters.emplace(upstream, cluster);
+  const auto count = [&](ResourceKind kind, size_t fixed, size_t& active, size_t& warming) {
+    active = fixed + now->in_use.of(kind).size();
+    for (const auto& [name, resource] : now->newest.of(kind)) {
+      if (now->in_use.find(kind, name) != resource) ++warming;
+    }
+  };
+  const envoy::ResourceSet& fixed = bootstrap_.resources;
+  count(ResourceKind::kCluster, fixed.clusters.size(), made->active_clusters, made->warming_clusters);
+  count(ResourceKind::kListener, fixed.listeners.size(), made->active_listeners, made->warming_listeners);
+  for (const config::Node* const each : fixed.listeners) made->add_listener(*each);
+  for (const auto& [name, each] : now->in_use.of(ResourceKind::kListener)) made->add_listener(each->tree);
+  const std::lock_guard lock(mutex_);
+  if (shown_ == now) stat_names_ = made;
+  return made;
 }
 
 }  // namespace sluice::xds

@@ -11,6 +11,7 @@
 #include "proxy/xds/bootstrap.h"
 #include "proxy/xds/load_source.h"
 #include "proxy/xds/resource_store.h"
+#include "proxy/xds/stat_names.h"
 
 namespace sluice::xds {
 
@@ -32,6 +33,8 @@ class ConfigDump {
   std::string clusters(const LoadView& view) const;
   /// The same for Envoy's page /listeners: envoy.admin.v3.Listeners.
   std::string listeners() const;
+  /// What Envoy's statistics call the parts of the configuration. The same object until publish().
+  std::shared_ptr<const StatNames> stat_names() const;
 
  private:
   struct Shown {
@@ -46,6 +49,8 @@ class ConfigDump {
   const int64_t started_ms_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Shown> shown_ = std::make_shared<Shown>();  // Guarded by mutex_.
+  // Those of shown_; null: nobody has asked for them yet. Guarded by mutex_.
+  mutable std::shared_ptr<const StatNames> stat_names_;
 };
 
 }  // namespace sluice::xds

@@ -92,8 +92,8 @@ watch: true
 user: "www:web"
 core_dumps: on
 log: { level: debug, format: json, to: "syslog:/run/log" }
-admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file: t.txt, max_connections: 5,
-         idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
+admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file: t.txt, envoy_stats: true,
+         max_connections: 5, idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
 limits: { max_connections: 1000 }
 memory: { worker_budget: 4MiB, budget: 45MiB, lendable: 44, ring_entries: 8, zero_copy_from: 64KiB, rings: plain }
 overload:
@@ -323,6 +323,7 @@ upstreams:
   admin.addresses = {*Address::parse("127.0.0.1:9901"), *Address::parse("unix:/run/admin")};
   admin.mode = FileMode(0660);
   admin.token_file = "t.txt";
+  admin.envoy_stats = true;
   admin.max_connections = 5;
   admin.idle_timeout = std::chrono::seconds(6);
   admin.header_timeout = std::chrono::seconds(7);

@@ -262,6 +262,9 @@ void describe(V& v, Admin& a) {
           "File with the token that each request must carry, as `Authorization: Bearer TOKEN`: at least 16 characters.",
           {.omit_empty = true});
   v.field("tls", a.tls, "Terminates TLS, as on a listener; not on Unix sockets.", {.omit_empty = true});
+  v.field(
+      "envoy_stats", a.envoy_stats,
+      "Also shows the counters at `/stats/prometheus`, under the names that they have in Envoy: for its dashboards.");
   v.field("max_connections", a.max_connections, "Open connections; beyond it new ones are closed.",
           {.min = 1, .max = 10000});
   v.field("idle_timeout", a.idle_timeout, "Closes a connection without a request.", {.min = 1});

@@ -40,6 +40,8 @@ struct Admin {
   FileMode mode{0600};             ///< Of the files of Unix sockets.
   std::string token_file;          ///< Has the token that each request must carry. Empty: none is needed.
   std::optional<ListenerTls> tls;  ///< On all addresses but Unix sockets.
+  /// Whether there is a page of the counters under Envoy's names. With a control plane there always is.
+  bool envoy_stats = false;
   /// Open connections; 64 is enough for a few scrapers and people, and bounds the memory of slow readers.
   uint32_t max_connections = 64;
   Duration idle_timeout = std::chrono::seconds(60);    ///< Time without a request.

@@ -157,6 +157,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   void release_client();
   RequestLatencies& latencies() const;
   void note_first_byte();
+  void note_response_end();
   void settle();
   void retire();
   void finish();

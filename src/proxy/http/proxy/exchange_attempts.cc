@@ -114,7 +114,10 @@ void Exchange::on_connect_failed() {
   if (hedge_) return use_hedge();
   if (!is_retried_on(target_->route->retry, RetryOn::kConnectFailure)) return fail(HttpEnd::kNoEndpoint);
   listener_.counters.retries.add();
+  UpstreamHttpCounters& counters = to_->counters();
+  const uint32_t attempts = attempts_;
   send_request();
+  if (attempts_ > attempts) counters.reconnects.add();
 }
 
 // Retries as the policy specifies, after a backoff.

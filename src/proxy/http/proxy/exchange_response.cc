@@ -97,6 +97,22 @@ OwnResponse own_response(HttpEnd end) {
   return {502, kUnavailable, "the upstream failed before it responded"};
 }
 
+// Whether the upstream has no response to give.
+bool is_of_upstream(HttpEnd end) {
+  switch (end) {
+    case HttpEnd::kNoEndpoint:
+    case HttpEnd::kNotResolved:
+    case HttpEnd::kTooManyPending:
+    case HttpEnd::kUpstreamReset:
+    case HttpEnd::kUpstreamMalformed:
+    case HttpEnd::kUpstreamRefused:
+    case HttpEnd::kResponseTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void Exchange::take_response(Head&& head, bool end) {
@@ -128,8 +144,12 @@ void Exchange::take_response(Head&& head, bool end) {
     }
     request_ended_ = request_ended_ || !tunnel_agreed_;
   }
+  to_->counters().statuses[status_ / 100].add();
   deadlines_.response_ms = deadlines_.active_ms;
-  if (end) response_.end();
+  if (end) {
+    response_.end();
+    note_response_end();
+  }
   // A recipient adds a Date to a response without one (RFC 9110 section 6.6.1): caches behind this proxy count from it.
   const bool dated =
       tunnel_agreed_ || head.fields.find("date") != Fields::npos || head.fields.add(pool(), "date", http_date());
@@ -164,7 +184,13 @@ void Exchange::note_grpc_status(const Fields& fields) {
   if (is_status && !text.empty()) grpc_status_ = status & kNoGrpcStatus;
 }
 
+// Call it where the response is complete as the endpoint has sent it.
+void Exchange::note_response_end() {
+  if (request_ended_ && !tunnel_agreed_) to_->latencies().whole.add(now_ms() - deadlines_.request_ms);
+}
+
 void Exchange::response_body(Buffer&& body, bool end) {
+  if (end) note_response_end();
   response_.send(std::move(body), end);
   if (log_.begun()) note_pinned();
   regulate_response();
@@ -180,6 +206,7 @@ void Exchange::note_pinned() {
 
 void Exchange::response_trailers(Fields&& trailers) {
   if (grpc_) note_grpc_status(trailers);
+  note_response_end();
   response_.send_trailers(std::move(trailers));
   settle();
 }
@@ -219,9 +246,11 @@ void Exchange::fail(HttpEnd why, uint16_t status) {
   leave_endpoint();
   if (!client_) return retire();
   end_ = why;
+  if (to_ && why == HttpEnd::kResponseTimeout) to_->counters().timeouts.add();
   if (!response_.begun()) {
-    if (grpc_) return respond_grpc(why);
     const OwnResponse response = own_response(why);
+    if (to_ && is_of_upstream(why)) to_->counters().statuses[response.status / 100].add();
+    if (grpc_) return respond_grpc(why);
     return respond_error(status != 0 ? status : response.status, response.text);
   }
   // A truncated response must not look complete.

@@ -36,6 +36,8 @@ StreamTunnel::StreamTunnel(HttpSession& session, HttpStream& client, std::shared
   client_->hand_over(*this);
   upstream_->state->endpoint(slot_).active.fetch_add(1, std::memory_order_relaxed);
   upstream_->balancer.view().hold(slot_);
+  counters().open.add();
+  counters().requests_active.add();
 }
 
 StreamTunnel::~StreamTunnel() {
@@ -45,6 +47,8 @@ StreamTunnel::~StreamTunnel() {
 
 void StreamTunnel::leave_endpoint() {
   if (!std::exchange(holds_endpoint_, false)) return;
+  counters().open.subtract();
+  counters().requests_active.subtract();
   upstream_->state->endpoint(slot_).active.fetch_sub(1, std::memory_order_relaxed);
   upstream_->balancer.view().let_go(slot_);
 }

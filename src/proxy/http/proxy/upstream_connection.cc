@@ -45,11 +45,13 @@ using config::milliseconds;
 UpstreamConnection::UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number)
     : HttpConnection(upstream.services()), upstream_(upstream), number_(number), endpoint_(endpoint) {
   ++upstream_.existing_;
+  upstream_.endpoint_counters(endpoint_).open.add();
   upstream_.hold(endpoint_);
 }
 
 UpstreamConnection::~UpstreamConnection() {
   upstream_.let_go(endpoint_);
+  upstream_.endpoint_counters(endpoint_).open.subtract();
   --upstream_.existing_;
 }
 
@@ -73,6 +75,7 @@ void UpstreamConnection::on_woken() {
 }
 
 void UpstreamConnection::open() {
+  upstream_.endpoint_counters(endpoint_).begun.add();
   const config::Address& address = upstream_.state().address(endpoint_);
   const int fd = open_upstream_socket(upstream_.config(), address.family());
   if (fd < 0) return connect_failed(connect_error_of(errno));
@@ -170,6 +173,8 @@ void UpstreamConnection::add_waiting(UpstreamCaller& caller) {
   *last = &caller;
   ++waiting_count_;
   ++upstream_.pending_;
+  upstream_.counters_.waited.add();
+  upstream_.counters_.waiting.add();
 }
 
 void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
@@ -179,6 +184,7 @@ void UpstreamConnection::remove_waiting(UpstreamCaller& caller) {
     caller.set_awaited(nullptr);
     --waiting_count_;
     --upstream_.pending_;
+    upstream_.counters_.waiting.subtract();
     return;
   }
 }
@@ -212,7 +218,7 @@ bool UpstreamConnection::attach(UpstreamCaller& caller) {
     leave_lists();
     return false;
   }
-  ++users_;
+  add_user();
   ++requests_;
   if (!upstream_.speaks_http2()) leave_lists();
   const uint32_t limit = upstream_.config().pool.max_requests;
@@ -227,7 +233,13 @@ bool UpstreamConnection::attach(UpstreamCaller& caller) {
   return true;
 }
 
+void UpstreamConnection::add_user() {
+  ++users_;
+  upstream_.endpoint_counters(endpoint_).requests_active.add();
+}
+
 void UpstreamConnection::detach() {
+  upstream_.endpoint_counters(endpoint_).requests_active.subtract();
   if (--users_ == 0) idle_since_ms_ = services_.worker().now_ms();
   if (state_ == State::kReady && !upstream_.speaks_http2() && !ending()) become_idle();  // For the next request.
   wake();  // The connection may be free only now.

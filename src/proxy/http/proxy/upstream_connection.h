@@ -81,7 +81,7 @@ class UpstreamConnection final : public HttpConnection {
   void start(CodecPointer codec);
   void read_late(Buffer&& late);
   /// A stream that came with it has a receiver, which calls detach() in the end.
-  void add_user() { ++users_; }
+  void add_user();
 
   /// Ends the connection as soon as it has no request in progress.
   void drain();
