@@ -81,7 +81,8 @@ Listener::Listener(Ring& ring, TimerWheel& timers, Owner& owner, int fd, bool sh
       owner_(owner),
       fd_(fd),
       shared_(shared),
-      retry_([](void* self) { static_cast<Listener*>(self)->resume(); }, this) {}
+      retry_([](void* self) { static_cast<Listener*>(self)->resume(); }, this),
+      look_([](void* self) { static_cast<Listener*>(self)->look_again(); }, this) {}
 
 Listener::~Listener() {
   if (fd_ >= 0) ::close(fd_);
@@ -118,6 +119,7 @@ void Listener::stop(bool leave_backlog) {
   if (std::exchange(stopped_, true)) return;
   if (!leave_backlog) accept_backlog();
   retry_.cancel();
+  look_.cancel();
   if (armed_) ring_.cancel_fd(nullptr, fd_);
   ring_.close(fd_);
   fd_ = -1;
@@ -144,6 +146,7 @@ void Listener::leave() {
   if (stopped_ || leave_ != Leave::kNo) return;
   leave_ = Leave::kCanceling;
   retry_.cancel();
+  look_.cancel();
   paused_ = false;
   if (armed_) ring_.cancel_fd(nullptr, fd_);
   reviewed_ = armed_;
@@ -165,6 +168,17 @@ void Listener::continue_leaving() {
 void Listener::reclaim() {
   leave_ = Leave::kNo;
   arm();
+  looks_left_ = kLooks;
+  look_again();
+}
+
+void Listener::look_again() {
+  if (stopped_ || leave_ != Leave::kNo || looks_left_ == 0) return;
+  --looks_left_;
+  timers_.arm(look_, timers_.now_ms() + kRetryMs);
+  if (!accepts_now_ || !armed_ || burst_in_flight_ > 0) return;
+  ++burst_in_flight_;
+  ring_.accept_now(this, fd_, SOCK_CLOEXEC);
 }
 
 // A loaded kernel takes one connection at a time for a multishot: it then queues behind the pending work of all sockets

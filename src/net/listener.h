@@ -46,6 +46,8 @@ class alignas(kTargetAlignment) Listener {
     ~Owner() = default;
   };
   static constexpr uint64_t kRetryMs = 100;
+  /// How often reclaim() looks for connections, after kRetryMs each.
+  static constexpr uint8_t kLooks = 50;
   /// The default of config::Listener::backlog. Clients that keep connecting must not hold up the loop.
   static constexpr int kMaxBacklog = 4096;
   /// Errors that affect at most one connection do not pause accepting, unless this many occur in a row.
@@ -77,7 +79,8 @@ class alignas(kTargetAlignment) Listener {
   void leave();
   /// Whether leave() is complete: no connection arrives any more.
   bool left() const { return leave_ == Leave::kDone; }
-  /// The other process is gone: accepts again.
+  /// The other process is gone: accepts again. The kernel may still announce connections to that process only, until it
+  /// has ended the ring of it: so for some seconds the listener looks for them, too.
   void reclaim();
   int fd() const { return fd_; }
 
@@ -95,6 +98,7 @@ class alignas(kTargetAlignment) Listener {
   void arm();
   void accept_backlog();
   void accept_burst();
+  void look_again();
   void continue_leaving();
   void take(Completion completion);
   void pause();
@@ -114,7 +118,8 @@ class alignas(kTargetAlignment) Listener {
   uint8_t errors_ = 0;       // Consecutive errors.
   uint8_t burst_ = kFirstBurst;
   uint8_t burst_in_flight_ = 0;  // Submissions of Ring::accept_now.
-  Timer retry_;
+  uint8_t looks_left_ = 0;       // Of reclaim().
+  Timer retry_, look_;
 };
 
 }  // namespace sluice

@@ -3,11 +3,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <liburing.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -622,6 +627,47 @@ TEST_P(LeaveTest, ReclaimAcceptsAgain) {
   EXPECT_EQ(ours_.accepted.size(), 0u);
   ours.reclaim();
   loop.until([&] { return ours_.accepted.size() == 1; });
+  stop(ours, loop);
+}
+
+// Defect: after a new process had died, the first connection to the old one waited until the next one came. The kernel
+// announces a connection to one of the rings that wait, and has announced it to the one of the process that was dead.
+TEST_P(LeaveTest, ReclaimFindsWhatWasAnnouncedToAnother) {
+  if (!has_accept_now()) GTEST_SKIP() << "needs Linux 6.10";
+  if (GetParam()) ours_.how_many = [] { return 2u; };
+  const int fd = open_tcp();
+  const uint16_t port = test::port_of(fd);
+  // A ring of which nobody takes the completions: its accept is announced a connection, and does not run.
+  std::array<int, 2> ready{};
+  ASSERT_EQ(pipe(ready.data()), 0);
+  const pid_t dead = fork();
+  if (dead == 0) {
+    io_uring ring;
+    if (io_uring_queue_init(4, &ring, 0) != 0) _exit(1);
+    io_uring_sqe* const sqe = io_uring_get_sqe(&ring);
+    io_uring_prep_multishot_accept(sqe, fd, nullptr, nullptr, 0);
+    io_uring_submit(&ring);
+    (void)!write(ready[1], "x", 1);
+    while (true) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(kill(dead, SIGSTOP), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(dead, &status, WUNTRACED), dead);
+  Loop loop;
+  Listener ours(loop.ring(), loop.worker().timers(), ours_, fd, false);
+  ours.start();
+  ours.leave();
+  loop.until([&] { return ours.left(); });
+  ours.reclaim();
+  loop.settle();
+  const Peer peer(test::tcp_connect(port));
+  loop.until([&] { return ours_.accepted.size() == 1; });
+  EXPECT_EQ(ours_.accepted.size(), 1u);
+  kill(dead, SIGKILL);
+  waitpid(dead, &status, 0);
+  for (const int end : ready) ::close(end);
   stop(ours, loop);
 }
 
