@@ -39,8 +39,6 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.listeners[index]); });
   };
   const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
-  const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
-  const uint64_t resumed = total([](const ListenerCounters& c) -> const Counter& { return c.resumed; });
   uint64_t over = 0;
   std::string reasons;
   for (size_t r = 0; r < kRefusalCount; ++r) {
@@ -64,6 +62,9 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
            absl::StrCat(label, ",reason=\"", stay_reason_name(static_cast<StayReason>(s)), "\""), n);
     }
   }
+  // Read behind those that are over, so that what ends meanwhile does not make the difference negative.
+  const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
+  const uint64_t resumed = total([](const ListenerCounters& c) -> const Counter& { return c.resumed; });
   line(out, "accepted_total", label, accepted);
   line(out, "resumed_total", label, resumed);
   line(out, "rebalanced_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.rebalanced; }));
@@ -219,7 +220,6 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
   const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
   line(out, "http_connections_total", label + ",version=\"1.1\"", member(&HttpCounters::connections_h1));
   line(out, "http_connections_total", label + ",version=\"2\"", member(&HttpCounters::connections_h2));
-  const uint64_t requests = member(&HttpCounters::requests);
   uint64_t over = 0;
   std::string reasons;
   for (size_t e = 0; e < kHttpEndCount; ++e) {
@@ -230,6 +230,7 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
            absl::StrCat(label, ",reason=\"", http_end_name(static_cast<HttpEnd>(e)), "\""), n);
     }
   }
+  const uint64_t requests = member(&HttpCounters::requests);  // Last, as above.
   line(out, "http_requests_total", label, requests);
   line(out, "http_requests_active", label, requests - over);
   out += reasons;
