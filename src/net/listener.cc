@@ -126,8 +126,14 @@ void Listener::stop(bool leave_backlog) {
 }
 
 void Listener::review() {
-  if (!armed_ || single_shot_ || stopped_ || leave_ != Leave::kNo || owner_.accepting() == kAll) return;
-  ring_.cancel_fd(nullptr, fd_);  // Its completion arms again with the current mode.
+  if (single_shot_ || stopped_ || leave_ != Leave::kNo || owner_.accepting() == kAll) return;
+  arm_again();
+}
+
+// In the current mode. What waits is accepted then.
+void Listener::arm_again() {
+  if (!armed_) return;
+  ring_.cancel_fd(nullptr, fd_);  // Its completion arms again.
   reviewed_ = true;
 }
 
@@ -169,16 +175,14 @@ void Listener::reclaim() {
   leave_ = Leave::kNo;
   arm();
   looks_left_ = kLooks;
-  look_again();
+  timers_.arm(look_, timers_.now_ms() + kRetryMs);
 }
 
 void Listener::look_again() {
   if (stopped_ || leave_ != Leave::kNo || looks_left_ == 0) return;
   --looks_left_;
   timers_.arm(look_, timers_.now_ms() + kRetryMs);
-  if (!accepts_now_ || !armed_ || burst_in_flight_ > 0) return;
-  ++burst_in_flight_;
-  ring_.accept_now(this, fd_, SOCK_CLOEXEC);
+  arm_again();
 }
 
 // A loaded kernel takes one connection at a time for a multishot: it then queues behind the pending work of all sockets

@@ -46,7 +46,7 @@ class alignas(kTargetAlignment) Listener {
     ~Owner() = default;
   };
   static constexpr uint64_t kRetryMs = 100;
-  /// How often reclaim() looks for connections, after kRetryMs each.
+  /// How many times reclaim() looks for connections, after kRetryMs each.
   static constexpr uint8_t kLooks = 50;
   /// The default of config::Listener::backlog. Clients that keep connecting must not hold up the loop.
   static constexpr int kMaxBacklog = 4096;
@@ -96,6 +96,7 @@ class alignas(kTargetAlignment) Listener {
   };
 
   void arm();
+  void arm_again();
   void accept_backlog();
   void accept_burst();
   void look_again();
@@ -113,7 +114,7 @@ class alignas(kTargetAlignment) Listener {
   bool stopped_ = false;
   bool paused_ = false;
   Leave leave_ = Leave::kNo;
-  bool reviewed_ = false;    // The armed accept was canceled by review().
+  bool reviewed_ = false;    // The armed accept was canceled by arm_again().
   bool accepts_now_ = true;  // Whether the kernel has Ring::accept_now.
   uint8_t errors_ = 0;       // Consecutive errors.
   uint8_t burst_ = kFirstBurst;

@@ -13,9 +13,9 @@ import urllib.request
 
 import harness
 import xds_control_plane as xds
-from harness import LONG, SLOWNESS, require, wait_until
+from harness import LONG, SLOWNESS, wait_until
 from origins import Origin, free_port
-from xds_support import CLIENT_TLS, DataPlane, Envoy, XdsTest, bootstrap, cluster, listener, route_config, socket_address
+from xds_support import CLIENT_TLS, DataPlane, Envoy, StreamService, XdsTest, bootstrap, cluster, listener, route_config, socket_address
 
 if xds.grpc:
     import grpc
@@ -52,35 +52,19 @@ def checked(name, *addresses, checks=None, zone="a", **more):
                                     "endpoints": [{"address": socket_address(each)} for each in addresses]}], **more}
 
 
-class HealthService:
+class HealthService(StreamService):
     """The server. What it wants is sent at the beginning of each stream and after each change; nothing while it is None."""
 
     def __init__(self, *clusters, silent=False):
-        require(xds.grpc, "missing: Python's grpcio and xds-protos; run tools/deps")
-        self.address = f"127.0.0.1:{free_port()}"
-        self.streams, self.requests, self.reports = 0, [], []
-        self._news, self._queues, self._server, self._wish = threading.Condition(), set(), None, None
+        super().__init__()
+        self.streams, self.requests, self.reports, self._wish = 0, [], [], None
         if not silent:
             self.want(*clusters)
         self.start()
 
-    def start(self):
-        server = grpc.server(xds._Threads(), options=[("grpc.so_reuseport", 0)])
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
-            SERVICE, {"StreamHealthCheck": grpc.stream_stream_rpc_method_handler(self._serve)}),))
-        server.add_insecure_port(self.address)
-        server.start()
-        self._server = server
-
-    def stop(self):
-        with self._news:
-            for events in self._queues:
-                events.put(None)
-        if self._server:
-            self._server.stop(0).wait(10)
-        self._server = None
-
-    close = stop
+    def handler(self):
+        return grpc.method_handlers_generic_handler(
+            SERVICE, {"StreamHealthCheck": grpc.stream_stream_rpc_method_handler(self._serve)})
 
     def want(self, *clusters, seconds=0.3):
         self.send(json_format.ParseDict({"cluster_health_checks": list(clusters), "interval": f"{seconds * SLOWNESS:.3f}s"},

@@ -11,9 +11,9 @@ import urllib.request
 
 import harness
 import xds_control_plane as xds
-from harness import LONG, SLOWNESS, require, wait_until
+from harness import LONG, SLOWNESS, wait_until
 from origins import Origin, free_port
-from xds_support import ADS, DataPlane, Envoy, XdsTest, bootstrap, cluster, endpoints, get, listener, route_config
+from xds_support import ADS, DataPlane, Envoy, StreamService, XdsTest, bootstrap, cluster, endpoints, get, listener, route_config
 
 if xds.grpc:
     import grpc
@@ -23,36 +23,19 @@ if xds.grpc:
 SERVICE = "envoy.service.load_stats.v3.LoadReportingService"
 
 
-class LoadService:
+class LoadService(StreamService):
     """The server. `wish` is what it responds with, of each stream's first request on and after each change."""
 
     def __init__(self, **wish):
-        require(xds.grpc, "missing: Python's grpcio and xds-protos; run tools/deps")
-        self.address = f"127.0.0.1:{free_port()}"
+        super().__init__()
         self.streams, self.requests, self.reads = 0, [], threading.Event()
         self.reads.set()
-        self._news, self._queues, self._server = threading.Condition(), set(), None
         self.wish(**wish)
         self.start()
 
     def handler(self):
         return grpc.method_handlers_generic_handler(
             SERVICE, {"StreamLoadStats": grpc.stream_stream_rpc_method_handler(self._serve)})
-
-    def start(self):
-        server_ = grpc.server(xds._Threads(), options=[("grpc.so_reuseport", 0)])
-        server_.add_generic_rpc_handlers((self.handler(),))
-        server_.add_insecure_port(self.address)
-        server_.start()
-        self._server = server_
-
-    def stop(self):
-        with self._news:
-            for events in self._queues:
-                events.put(None)
-        if self._server:
-            self._server.stop(0).wait(10)
-        self._server = None
 
     def close(self):
         self.reads.set()

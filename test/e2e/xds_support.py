@@ -14,7 +14,7 @@ import time
 
 import harness
 import xds_control_plane as xds
-from harness import KIB, MIB, SANITIZER_MARKS, SLOWNESS, SLUICE, wait_until
+from harness import KIB, MIB, SANITIZER_MARKS, SLOWNESS, SLUICE, require, wait_until
 from origins import Origin, free_port
 from reload_test import server
 from tls_support import TlsTest
@@ -100,6 +100,35 @@ def bootstrap(address, admin_port, tls=None, delta=False):
                 "lds_config": ADS, "cds_config": ADS},
             "static_resources": {"clusters": [plane]},
             "admin": {"address": socket_address(f"127.0.0.1:{admin_port}")}}
+
+
+# ---- Services
+
+class StreamService:
+    """A gRPC server with one method, whose streams can be ended from outside. A subclass has handler()."""
+
+    def __init__(self):
+        require(xds.grpc, "missing: Python's grpcio and xds-protos; run tools/deps")
+        self.address = f"127.0.0.1:{free_port()}"
+        self._news, self._queues, self._server = threading.Condition(), set(), None
+
+    def start(self):
+        server_ = xds.grpc.server(xds._Threads(), options=[("grpc.so_reuseport", 0)])
+        server_.add_generic_rpc_handlers((self.handler(),))
+        server_.add_insecure_port(self.address)
+        server_.start()
+        self._server = server_
+
+    def stop(self):
+        with self._news:
+            for events in self._queues:
+                events.put(None)
+        if self._server:
+            self._server.stop(0).wait(10)
+        self._server = None
+
+    def close(self):
+        self.stop()
 
 
 # ---- Programs

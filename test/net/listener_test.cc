@@ -633,7 +633,6 @@ TEST_P(LeaveTest, ReclaimAcceptsAgain) {
 // Defect: after a new process had died, the first connection to the old one waited until the next one came. The kernel
 // announces a connection to one of the rings that wait, and has announced it to the one of the process that was dead.
 TEST_P(LeaveTest, ReclaimFindsWhatWasAnnouncedToAnother) {
-  if (!has_accept_now()) GTEST_SKIP() << "needs Linux 6.10";
   if (GetParam()) ours_.how_many = [] { return 2u; };
   const int fd = open_tcp();
   const uint16_t port = test::port_of(fd);

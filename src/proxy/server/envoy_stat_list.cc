@@ -269,8 +269,7 @@ std::string envoy_stats_markdown() {
   write_table(out, "TCP", "`envoy_tcp_prefix`", "tcp.", tcp_stats());
   write_table(out, "Listeners", "`envoy_listener_address`", "listener.", listener_stats());
   write_table(out, "The process", "", "", server_stats());
-  absl::StrAppend(&out,
-                  "\n## Not there\n\nNo figure of Sluice's means the same as these, which dashboards ask for.\n\n",
+  absl::StrAppend(&out, "\n## Not there\n\nNo figure of Sluice's means the same as these, which dashboards query.\n\n",
                   "| metric | why |\n|---|---|\n");
   for (const MissingStat& each : missing_stats())
     absl::StrAppend(&out, "| `", each.metric, "` | ", each.reason, " |\n");

@@ -67,7 +67,7 @@ std::span<const EnvoyStat<ListenerFigures>> tcp_stats();
 std::span<const EnvoyStat<ListenerFigures>> listener_stats();
 std::span<const EnvoyStat<ServerFigures>> server_stats();
 
-/// A statistic of Envoy's that dashboards ask for, and that is left out because no figure of Sluice's means the same.
+/// A statistic of Envoy's that dashboards query, and that is left out because no figure of Sluice's means the same.
 struct MissingStat {
   std::string_view metric;  ///< As Prometheus has it.
   std::string_view reason;

@@ -1,6 +1,7 @@
 #include "proxy/xds/config_maker.h"
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ bool is_ready(ResourceKind owner, const Resource& resource, const ResourceStore&
     if (!has_references(owner, resource, kind, store, none)) return false;
   }
   return has_references(owner, resource, ResourceKind::kSecret, store, bootstrap.secret_names) &&
+         // Defaults are looked for only where an extension is missing.
          (has_references(owner, resource, ResourceKind::kExtension, store, none) ||
           has_references(owner, resource, ResourceKind::kExtension, store, extensions_with_default(resource.tree)));
 }
@@ -130,10 +132,10 @@ ResourceStore ConfigMaker::ready_part(const ResourceStore& store) const {
 // Static ones are there, and those that cannot be used, by themselves or for what they refer to, would not come.
 std::set<std::string> ConfigMaker::clusters_not_awaited(const ResourceStore& store) const {
   std::set<std::string> names = static_clusters_;
-  for (const auto& [kind, refused] : store.refused()) {
-    if (kind == ResourceKind::kCluster) names.insert(refused);
+  for (const ResourceKey& refused : store.refused()) {
+    if (refused.first == ResourceKind::kCluster) names.insert(refused.second);
     for (const auto& [name, cluster] : store.of(ResourceKind::kCluster)) {
-      if (references_of(ResourceKind::kCluster, cluster->tree, kind).contains(refused)) names.insert(name);
+      if (refers_to(ResourceKind::kCluster, *cluster, refused)) names.insert(name);
     }
   }
   return names;
@@ -210,7 +212,7 @@ absl::StatusOr<std::shared_ptr<const config::Config>> ConfigMaker::map(const Res
 // Adds the name of the cluster or listener to each `upstreams[N]` and `listeners[N]`, which only the tree has.
 std::string ConfigMaker::with_names(std::string_view message, const Node& tree, ResourceKeys& blamed) const {
   std::string out(message);
-  std::map<std::string, std::string> clusters;
+  std::map<std::string, std::string, std::less<>> clusters;
   for (const auto& [cluster, upstream] : mapping_.upstream_names()) clusters.emplace(upstream, cluster);
   for (const std::string_view list : {"upstreams", "listeners"}) {
     const bool is_cluster = list == "upstreams";
@@ -219,7 +221,9 @@ std::string ConfigMaker::with_names(std::string_view message, const Node& tree, 
       const std::string place = config::item_path(list, i);
       if (!absl::StrContains(out, place)) continue;
       const std::string& name = items->items[i].find("name")->text;
-      const std::string& resource = is_cluster ? clusters.at(name) : mapping_.listener_names().at(name);
+      const auto& names = is_cluster ? clusters : mapping_.listener_names();
+      const auto found = names.find(name);
+      const std::string& resource = found == names.end() ? name : found->second;
       blamed.emplace(is_cluster ? ResourceKind::kCluster : ResourceKind::kListener, resource);
       absl::StrReplaceAll({{place, absl::StrCat(is_cluster ? "cluster " : "listener ", resource)}}, &out);
     }

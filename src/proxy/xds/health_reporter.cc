@@ -23,7 +23,7 @@ HealthReporter::HealthReporter(HttpWorker& worker, Options options, CheckSetting
       options_(std::move(options)),
       counters_(counters),
       clusters_(worker, std::move(maker), counters),
-      wish_timer_([](void* self) { static_cast<HealthReporter*>(self)->follow_wish(); }, this),
+      change_timer_([](void* self) { static_cast<HealthReporter*>(self)->apply_newest(); }, this),
       report_timer_([](void* self) { static_cast<HealthReporter*>(self)->report(); }, this),
       certificate_timer_([](void* self) { static_cast<HealthReporter*>(self)->renew_certificates(); }, this),
       clean_up_timer_([](void* self) { static_cast<HealthReporter*>(self)->clean_up(); }, this),
@@ -41,7 +41,7 @@ void HealthReporter::start() {
 
 void HealthReporter::stop() {
   stopping_ = true;
-  wish_timer_.cancel();
+  change_timer_.cancel();
   report_timer_.cancel();
   certificate_timer_.cancel();
   clusters_.close();
@@ -55,8 +55,8 @@ absl::Status HealthReporter::on_message(std::string_view message) {
   const std::optional<HealthSpecifier> specifier = read_health_specifier(message);
   if (!specifier) return absl::InvalidArgumentError("it sent a message that is no HealthCheckSpecifier");
   if (stopping_) return absl::OkStatus();
-  wish_ = std::string(message);
-  if (!wish_timer_.armed()) follow_wish();
+  newest_ = std::string(message);
+  if (!change_timer_.armed()) apply_newest();
   // The same interval goes on, so that changes that come often do not put the report off.
   const uint64_t interval_ms = std::max(specifier->interval_ms, kMinIntervalMs);
   if (interval_ms_ == interval_ms) return absl::OkStatus();
@@ -66,15 +66,15 @@ absl::Status HealthReporter::on_message(std::string_view message) {
   return absl::OkStatus();
 }
 
-void HealthReporter::follow_wish() {
+void HealthReporter::apply_newest() {
   const uint64_t now_ms = worker_.now_ms();
   const bool has_room = clusters_.destroy_ended() <= kMaxEnding;
   if (now_ms < next_change_ms_ || !has_room) {
-    return worker_.timers().arm(wish_timer_, std::max(next_change_ms_, now_ms + kCleanUpMs));
+    return worker_.timers().arm(change_timer_, std::max(next_change_ms_, now_ms + kCleanUpMs));
   }
   next_change_ms_ = now_ms + kMinChangeMs;
-  clusters_.follow(*read_health_specifier(wish_));
-  wish_.clear();
+  clusters_.follow(*read_health_specifier(newest_));
+  newest_.clear();
   clean_up_later();
 }
 

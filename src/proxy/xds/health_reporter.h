@@ -38,7 +38,7 @@ class HealthReporter final : private ServiceStream::User {
   absl::Status on_message(std::string_view message) override;
   void on_lost() override;
 
-  void follow_wish();
+  void apply_newest();
   void report();
   void renew_certificates();
   void clean_up();
@@ -48,9 +48,9 @@ class HealthReporter final : private ServiceStream::User {
   const Options options_;
   HealthDiscoveryCounters& counters_;
   CheckedClusters clusters_;
-  std::string wish_;  // The specifier that waits for wish_timer_.
+  std::string newest_;  // The specifier that waits for change_timer_.
   uint64_t next_change_ms_ = 0;
-  Timer wish_timer_;
+  Timer change_timer_;
   Timer report_timer_;
   Timer certificate_timer_;
   Timer clean_up_timer_;

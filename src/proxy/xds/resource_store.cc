@@ -121,6 +121,11 @@ std::set<std::string> references_of(ResourceKind owner, const Node& tree, Resour
   return names;
 }
 
+bool refers_to(ResourceKind owner, const Resource& resource, const ResourceKey& other) {
+  if (resource.references) return (*resource.references)[static_cast<size_t>(other.first)].contains(other.second);
+  return references_of(owner, resource.tree, other.first).contains(other.second);
+}
+
 std::set<std::string> extensions_with_default(const Node& listener) {
   std::set<std::string> names;
   each_map(listener, [&](const Node& map) {

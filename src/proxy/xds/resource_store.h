@@ -78,6 +78,9 @@ class ResourceStore {
 /// The names of the resources of a kind that one resource refers to: endpoints of a cluster, routes and extensions of a
 /// listener, secrets of both.
 std::set<std::string> references_of(ResourceKind owner, const config::Node& tree, ResourceKind kind);
+/// Whether a resource refers to another one.
+bool refers_to(ResourceKind owner, const Resource& resource, const ResourceKey& other);
+
 /// Those extensions of a listener that have a default configuration, to be used until theirs has come.
 std::set<std::string> extensions_with_default(const config::Node& listener);
 /// Whether `store` has all of them, but for those of `elsewhere`.

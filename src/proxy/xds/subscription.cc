@@ -82,11 +82,9 @@ Subscription::Taken Subscription::take(ResourceKind kind, const Response& respon
   const bool is_same = is_sign_of_life(response) && candidate.of(kind) == store_.of(kind);
   ResourceKeys blamed;
   Taken taken{is_same ? absl::OkStatus() : apply_(candidate, blamed)};
-  const ResourceStore sent = candidate;
   if (!taken.status.ok() && !take_rest(kind, std::move(blamed), candidate, taken)) return taken;
   for (const Renewal& each : renewals) {
-    if (candidate.find(kind, each.name) != sent.find(kind, each.name)) continue;
-    lifetimes_.renew(kind, each.name, each.ttl_ms, now_ms);
+    if (!taken.kept.contains(each.name)) lifetimes_.renew(kind, each.name, each.ttl_ms, now_ms);
   }
   store_ = std::move(candidate);
   if (taken.status.ok()) of(kind).version = std::string(response.version);
@@ -97,9 +95,9 @@ Subscription::Taken Subscription::take(ResourceKind kind, const Response& respon
 // Puts back what cannot be used, and returns whether the other changes of `candidate` are in effect then.
 bool Subscription::take_rest(ResourceKind kind, ResourceKeys blamed, ResourceStore& candidate, Taken& taken) {
   for (int tries = 0; tries < kMaxPartialTries; ++tries) {
-    const size_t put_back_now = put_back(kind, blamed, candidate);
-    if (put_back_now == 0) return false;
-    taken.kept += put_back_now;
+    std::set<std::string> names = put_back(kind, blamed, candidate);
+    if (names.empty()) return false;
+    taken.kept.merge(names);
     if (std::as_const(candidate).of(kind) == std::as_const(store_).of(kind)) {
       // What has waited for it waits no longer. If that fails, it is as if nothing had come.
       if (std::exchange(store_.refused(), candidate.refused()) != candidate.refused()) (void)apply_(store_, blamed);
@@ -114,8 +112,9 @@ bool Subscription::take_rest(ResourceKind kind, ResourceKeys blamed, ResourceSto
 }
 
 // The version in use takes the place of each changed resource that is blamed, or that one refers to that is. Returns
-// how many those are.
-size_t Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed, ResourceStore& candidate) const {
+// their names.
+std::set<std::string> Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed,
+                                             ResourceStore& candidate) const {
   std::set<std::string> names;
   for (const auto& [owner, name] : blamed) {
     if (owner == kind) names.insert(name);
@@ -123,11 +122,9 @@ size_t Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed, Res
       names.merge(references_of(owner, resource->tree, kind));
     }
   }
-  size_t count = 0;
+  std::erase_if(names, [&](const auto& name) { return candidate.find(kind, name) == store_.find(kind, name); });
   for (const std::string& name : names) {
     const ResourcePointer before = store_.find(kind, name);
-    if (candidate.find(kind, name) == before) continue;
-    ++count;
     if (before == nullptr) {
       candidate.of(kind).erase(name);
       candidate.refused().emplace(kind, name);
@@ -135,7 +132,7 @@ size_t Subscription::put_back(ResourceKind kind, const ResourceKeys& blamed, Res
       candidate.of(kind)[name] = before;
     }
   }
-  return count;
+  return names;
 }
 
 absl::Status Subscription::change(ResourceKind kind, const Response& response, ResourceStore& candidate,
@@ -249,7 +246,7 @@ void Subscription::respond(ResourceKind kind, const Response& response, const Ta
     if (log_admits(limit, monotonic_ms())) {
       const std::string rest =
           taken.is_in_part
-              ? absl::StrCat("; ", taken.kept, " of its resources stay as they were, the others are in effect")
+              ? absl::StrCat("; ", taken.kept.size(), " of its resources stay as they were, the others are in effect")
               : "";
       log_lines(LogLevel::kError,
                 absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ", info_of(kind).label,

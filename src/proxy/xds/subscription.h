@@ -66,12 +66,12 @@ class Subscription {
   // What became of a response.
   struct Taken {
     absl::Status status;
-    size_t kept = 0;          // With an error: its changes that cannot be used, and stay as they were.
-    bool is_in_part = false;  // With an error: all other changes are in effect.
+    std::set<std::string> kept = {};  // With an error: the resources that cannot be used, and stay as they were.
+    bool is_in_part = false;          // With an error: all other changes are in effect.
   };
   Taken take(ResourceKind kind, const Response& response, uint64_t now_ms);
   bool take_rest(ResourceKind kind, ResourceKeys blamed, ResourceStore& candidate, Taken& taken);
-  size_t put_back(ResourceKind kind, const ResourceKeys& blamed, ResourceStore& candidate) const;
+  std::set<std::string> put_back(ResourceKind kind, const ResourceKeys& blamed, ResourceStore& candidate) const;
   absl::Status change(ResourceKind kind, const Response& response, ResourceStore& candidate,
                       std::vector<Renewal>& renewals) const;
   absl::Status renew(ResourceKind kind, const Response& response, const SentResource& sent,

@@ -6,11 +6,9 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "proxy/http/h2/field_rules.h"
 #include "proxy/http/h2/frame.h"

@@ -89,7 +89,7 @@ std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to) {
     bits <<= size;
     count -= size;
   }
-  // What is left has to be the first bits of EOS, all of which are ones.
+  // The rest is padding: the first bits of EOS, which are ones.
   if (count >= 8 || bits != ~(~uint64_t{0} >> count)) return std::nullopt;
   return static_cast<size_t>(to - begin);
 }
