@@ -244,10 +244,9 @@ void Subscription::respond(ResourceKind kind, const Response& response, const Ta
     error = std::string(taken.status.message().substr(0, kMaxErrorBytes));
     static LogLimit limit(1);  // A control plane may send what is rejected again and again.
     if (log_admits(limit, monotonic_ms())) {
-      const std::string rest =
-          taken.is_in_part
-              ? absl::StrCat("; ", taken.kept.size(), " of its resources stay as they were, the others are in effect")
-              : "";
+      const std::string rest = taken.is_in_part ? absl::StrCat("; resources left as they were: ", taken.kept.size(),
+                                                               "; the others are in effect")
+                                                : "";
       log_lines(LogLevel::kError,
                 absl::StrCat("xds: version ", config::in_quotes(response.version), " of the ", info_of(kind).label,
                              " is rejected: ", error, rest, left_out_text(limit)));
