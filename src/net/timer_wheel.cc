@@ -10,6 +10,7 @@ TimerWheel::TimerWheel(uint64_t now_ms) : now_ms_(now_ms), tick_(now_ms / kTickM
   for (auto& wheel : wheels_) {
     for (Timer& head : wheel) head.next_ = head.previous_ = &head;
   }
+  for_next_.next_ = for_next_.previous_ = &for_next_;
 }
 
 void TimerWheel::link(Timer& head, Timer& timer) {
@@ -19,11 +20,24 @@ void TimerWheel::link(Timer& head, Timer& timer) {
   head.previous_ = &timer;
 }
 
+// Moves the timers of a list that is not empty to one that has not been used.
+void TimerWheel::move(Timer& from, Timer& to) {
+  to.next_ = from.next_;
+  to.previous_ = from.previous_;
+  to.next_->previous_ = to.previous_->next_ = &to;
+  from.next_ = from.previous_ = &from;
+}
+
 void TimerWheel::arm(Timer& timer, uint64_t due_ms) {
   timer.cancel();
   // Round up, and never into the tick being fired: a timer must not fire early or twice.
   timer.due_tick_ = std::max((due_ms + kTickMs - 1) / kTickMs, tick_ + 1);
   place(timer);
+}
+
+void TimerWheel::arm_for_next(Timer& timer) {
+  timer.cancel();
+  link(for_next_, timer);
 }
 
 // Level n holds timers due within 64^(n+1) ticks, in slots that are 64^n ticks wide.
@@ -43,16 +57,25 @@ void TimerWheel::cascade(int level) {
   Timer& head = wheels_[level][(tick_ >> (kSlotBits * level)) & (kSlots - 1)];
   Timer moved;
   if (empty(head)) return;
-  moved.next_ = head.next_;
-  moved.previous_ = head.previous_;
-  moved.next_->previous_ = moved.previous_->next_ = &moved;
-  head.next_ = head.previous_ = &head;
+  move(head, moved);
   while (!empty(moved)) {
     Timer& timer = *moved.next_;
     timer.cancel();
     place(timer);
   }
   moved.next_ = moved.previous_ = nullptr;
+}
+
+// Those that are armed meanwhile are for the call after this one.
+void TimerWheel::fire_for_next() {
+  Timer due;
+  move(for_next_, due);
+  while (!empty(due)) {
+    Timer& timer = *due.next_;
+    timer.cancel();
+    timer.fire_(timer.context_);
+  }
+  due.next_ = due.previous_ = nullptr;
 }
 
 void TimerWheel::fire_slot(Timer& slot) {
@@ -74,6 +97,7 @@ void TimerWheel::set_now(uint64_t now_ms) {
 
 void TimerWheel::advance(uint64_t now_ms) {
   set_now(now_ms);
+  if (any_for_next()) fire_for_next();
   const uint64_t until = now_ms / kTickMs;
   while (tick_ < until) {
     if (next_tick_ > until) {

@@ -43,6 +43,8 @@ class TimerWheel {
 
   /// Arms or re-arms `timer` for `due_ms`, on the clock that `advance` uses.
   void arm(Timer& timer, uint64_t due_ms);
+  /// Arms or re-arms `timer` for the next call of `advance`, however soon that is.
+  void arm_for_next(Timer& timer);
 
   /// Sets the current time without firing timers. The loop calls it when a wait ends, before it handles the
   /// completions: a timeout counts from the event, not from before the wait.
@@ -54,6 +56,8 @@ class TimerWheel {
   /// Milliseconds until `advance` may have something to do, or -1 if no timer is armed. May be early (a timer was
   /// canceled or only moves to a finer wheel), never late. O(1).
   int64_t next_ms() const;
+  /// Whether a timer is armed for the next call of `advance`; next_ms() does not have those.
+  bool any_for_next() const { return !empty(for_next_); }
 
  private:
   static constexpr int kLevels = 4;
@@ -62,13 +66,16 @@ class TimerWheel {
 
   void place(Timer& timer);
   void cascade(int level);
+  void fire_for_next();
   void fire_slot(Timer& slot);
   uint64_t find_next_tick() const;
   static bool empty(const Timer& head) { return head.next_ == &head; }
   static void link(Timer& head, Timer& timer);
+  static void move(Timer& from, Timer& to);
 
   // List heads. Emptiness is read from the heads; Timer::cancel would have to maintain a bitmap.
   Timer wheels_[kLevels][kSlots];
+  Timer for_next_;
   uint64_t now_ms_;
   uint64_t tick_;                    // The last tick fired.
   uint64_t next_tick_ = UINT64_MAX;  // No slot with timers becomes current before this tick.

@@ -147,7 +147,7 @@ void Worker::turn(int64_t timeout_ms) {
     resume_parked();
   }
   set_ring_timer();
-  if (!yielding_tasks_.empty()) timeout_ms = 0;
+  if (!yielding_tasks_.empty() || timers_.any_for_next()) timeout_ms = 0;
   if (observe_turn_)
     observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : (options_.clock_us() - now_us_) / 1000);
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);

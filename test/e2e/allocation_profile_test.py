@@ -74,7 +74,9 @@ class Allocations(AdminTest, TlsTest):
         self.assertGreater(requests, 10)
         self.assertLessEqual({stack[1] for stack, _ in stacks}, {"buffers"} if harness.SANITIZER else {"buffers", "heap"})
         total = sum(number for _, number in stacks)
-        logged = re.search(r"admin: profile of allocations of 2 s: (\d+) samples, 0 lost, (\d+) bytes allocated", proxy.stderr())
+        line = r"admin: profile of allocations of 2 s: (\d+) samples, 0 lost, (\d+) bytes allocated"
+        self.assert_logged(proxy, line)
+        logged = re.search(line, proxy.stderr())
         self.assertAlmostEqual(int(logged[2]) / total, 1, delta=0.001)
         self.assertGreater(int(logged[1]), 20)
         buffers = [(stack, number) for stack, number in stacks if stack[0].startswith("worker ") and stack[1] == "buffers"]

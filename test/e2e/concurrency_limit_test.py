@@ -157,7 +157,7 @@ class ConcurrencyLimit(AdminTest):
                          stats.total("upstream_concurrency_refused_total", priority="normal"))
         self.assertEqual(stats.total("upstream_concurrency_in_flight"), 0)
         self.assertLess(self.limit(proxy), 90)
-        self.assertEqual(proxy.stderr().count("adaptive_concurrency allows"), 1)
+        self.assertEqual(proxy.count_in_output("adaptive_concurrency allows"), 1)
         shown = self.json(proxy, "/upstreams")["upstreams"][0]["adaptive_concurrency"]
         self.assertEqual(shown["limit"], self.limit(proxy))
         self.assertEqual(shown["refused"], stats.total("upstream_concurrency_refused_total"))

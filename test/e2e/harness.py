@@ -365,9 +365,20 @@ class Proxy:
             return "".join(line for line in self._stderr if line is not None)
 
     def wait_for_output(self, text, seconds=10):
-        """Waits until stderr has `text`."""
+        """Waits until a line of stderr has `text`. A thread of its own writes the log, so a line may come later than the
+        counters of what it reports."""
+        return self.wait_for_match(re.escape(text), seconds)
+
+    def wait_for_match(self, pattern, seconds=10):
+        """Waits until a line of stderr matches the regular expression."""
+        found = re.compile(pattern).search
         with self._news:
-            return self._news.wait_for(lambda: any(text in line for line in self._stderr if line), seconds * SLOWNESS)
+            return self._news.wait_for(lambda: any(found(line) for line in self._stderr if line), seconds * SLOWNESS)
+
+    def count_in_output(self, text):
+        """Waits until stderr has `text`; how often it has it."""
+        self.wait_for_output(text)
+        return self.stderr().count(text)
 
     # Counters
 
@@ -563,6 +574,10 @@ class SluiceTest(unittest.TestCase):
         """Stops it before the test ends, with the same checks. Returns its last counters."""
         proxy.checked = True
         return stop_and_check(proxy, cut_allowed)
+
+    def assert_logged(self, proxy, pattern):
+        """A line of the log matches the regular expression, or does so soon."""
+        self.assertTrue(proxy.wait_for_match(pattern), f"{pattern}: {proxy.stderr()}")
 
     def keep(self, closeable):
         """Closes something after the test, before the things that were kept earlier."""

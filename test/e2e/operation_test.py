@@ -136,8 +136,8 @@ class Log(TlsTest):
                            upstream={"tls": {"ca": self.ca, "server_name": "other.example"}})
         self.assertIn(outcome_of_connecting(proxy.address()), ("end", "reset"))
         self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"), proxy.stderr())
-        self.assertRegex(proxy.stderr(), r'[Hh]ostname mismatch; expected "other.example"; the certificate is for .*localhost'
-                                         r".*, issued by .*test authority")
+        self.assert_logged(proxy, r'[Hh]ostname mismatch; expected "other.example"; the certificate is for .*localhost'
+                                  r".*, issued by .*test authority")
 
     def test_http2_towards_http1(self):
         def http1_only(sock):

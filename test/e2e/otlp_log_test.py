@@ -186,12 +186,12 @@ class OtlpLog(TlsTest):
             proxy.wait_for(lambda stats, lost=lost: stats.total("access_log_dropped_total") == lost + 1)
         self.assertEqual(proxy.stats().total("access_log_errors_total"), 3)
         said = 'listener "main": access_log: upstream "collector" takes '
-        self.assertEqual(proxy.stderr().count(said + "no log records: no_endpoint"), 1)
+        self.assertEqual(proxy.count_in_output(said + "no log records: no_endpoint"), 1)
         self.collector = self.keep(Collector(port))
         self.assertEqual(self.get(proxy), 200)
         self.records(1)
         proxy.wait_for(lambda stats: stats.total("access_log_lines_total") == 1)
-        self.assertEqual(proxy.stderr().count(said + "log records again"), 1)
+        self.assertEqual(proxy.count_in_output(said + "log records again"), 1)
 
     def test_collector_hangs(self):
         """It takes requests and never responds. What waits is bounded, and the process ends."""

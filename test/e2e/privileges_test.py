@@ -124,9 +124,9 @@ class User(PrivilegesTest):
         self.assert_runs_as(proxy, self.user)
         with self.secure(proxy.address("at0")) as client:
             self.assertTrue(ping(client))
-        self.assertRegex(proxy.stderr(), f"runs as {NAME}: uid {self.user.pw_uid}, gid {self.user.pw_gid}, without capabilities")
-        self.assertRegex(proxy.stderr(), rf"warning sluice: a reload or an upgrade would fail now, because {NAME} may not do what "
-                                         rf"root could: .*sluice.yaml:\d+:\d+: listeners\[0\].tls.certificates\[0\].key: .*{files}/key")
+        self.assert_logged(proxy, f"runs as {NAME}: uid {self.user.pw_uid}, gid {self.user.pw_gid}, without capabilities")
+        self.assert_logged(proxy, rf"warning sluice: a reload or an upgrade would fail now, because {NAME} may not do what "
+                                  rf"root could: .*sluice.yaml:\d+:\d+: listeners\[0\].tls.certificates\[0\].key: .*{files}/key")
         self.assertIn("Permission denied", proxy.reload(config, succeeds=False))
         with self.secure(proxy.address("at0")) as client:
             self.assertTrue(ping(client))
@@ -193,8 +193,8 @@ class User(PrivilegesTest):
         os.chown(log, 0, 0)
         os.chmod(log, 0o600)
         proxy = self.start(config)
-        self.assertRegex(proxy.stderr(), f"would fail now, because {NAME} may not do what root could: .*access_log.file: {log} "
-                                         "cannot be written to: Permission denied")
+        self.assert_logged(proxy, f"would fail now, because {NAME} may not do what root could: .*access_log.file: {log} "
+                                  "cannot be written to: Permission denied")
         before = os.path.getsize(log)
         self.assert_serves(proxy.address("at0"))
         wait_until(lambda: os.path.getsize(log) > before, what="a line in the file that root has opened")

@@ -7,6 +7,7 @@ import pathlib
 import pwd
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -58,11 +59,41 @@ class Load(threading.Thread):
         self.join(30 * SLOWNESS)
 
 
+class Pipeline(threading.Thread):
+    """Requests on one connection, many in each write: their code costs more than the system calls do."""
+    request = b"GET /direct HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    at_once = 200
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address, self.good, self.bad, self.ended = address, 0, [], False
+        self.start()
+
+    def run(self):
+        with socket.create_connection(self.address, timeout=20 * SLOWNESS) as sock:
+            while not self.ended:
+                sock.sendall(self.request * self.at_once)
+                responses = b""
+                while responses.count(b"\r\n\r\n") < self.at_once and (piece := sock.recv(1 << 20)):
+                    responses += piece
+                good = responses.count(b"HTTP/1.1 204 ")
+                self.good += good
+                if good < self.at_once:
+                    self.bad.append(responses[-200:])
+                    return
+
+    def close(self):
+        self.ended = True
+        self.join(30 * SLOWNESS)
+
+
 class Profile(AdminTest):
 
     def serve(self, **top):
         origin = self.keep(Origin(server("good")))
-        proxy, _ = self.start_with(listener("main", http={"forward": "app"}), upstreams=[upstream("app", origin)], **top)
+        routes = [{"match": {"path": {"exact": "/direct"}}, "respond": {"status": 204}}, {"forward": "app"}]
+        proxy, _ = self.start_with(listener("main", http={"http1": {"max_requests": 0}, "routes": routes}),
+                                   upstreams=[upstream("app", origin)], **top)
         return proxy
 
     def profile(self, proxy, seconds, status=200):
@@ -76,17 +107,34 @@ class Profile(AdminTest):
 
     def test_functions_of_http_during_load(self):
         proxy = self.serve()
-        load = [self.keep(Load(proxy.address("main"))) for _ in range(4)]
+        load = [self.keep(Pipeline(proxy.address("main"))) for _ in range(2)]
         wait_until(lambda: all(each.good for each in load), 20, "requests")
-        before, good = self.process_cpu_us(proxy), sum(each.good for each in load)
-        status, fields, body = self.curl(self.address_of(proxy), "/profile?seconds=3", seconds=30)
-        used, requests = self.process_cpu_us(proxy) - before, sum(each.good for each in load) - good
-        self.assertEqual((status, fields["content-type"]), (200, "text/plain; charset=utf-8"))
-        self.assertGreater(requests, 100)
+        # The kernel takes samples at its ticks. While others compete for the processors, it gives what a thread has used
+        # since its last tick to what the thread does at the next one: some profiles are wrong then.
+        for tries_left in reversed(range(8 if EXACT else 1)):
+            before, good = self.process_cpu_us(proxy), sum(each.good for each in load)
+            status, fields, body = self.curl(self.address_of(proxy), "/profile?seconds=3", seconds=30)
+            used, requests = self.process_cpu_us(proxy) - before, sum(each.good for each in load) - good
+            self.assertEqual((status, fields["content-type"]), (200, "text/plain; charset=utf-8"))
+            self.assertGreater(requests, 100)
+            try:
+                self.check_stacks(body, used)
+                break
+            except AssertionError as error:
+                if not tries_left:
+                    raise
+                harness.print_note(str(error).splitlines()[0])
         for each in load:
             each.close()
         self.assertEqual([each.bad for each in load], [[]] * len(load), "requests were lost")
+        self.assertTrue(proxy.wait_for_output("admin: profile of 3 s: "), proxy.stderr())
 
+        # It ends with the profile.
+        timers = pathlib.Path(f"/proc/{proxy.process.pid}/timers")
+        if timers.exists():
+            self.assertEqual(timers.read_text(encoding="ascii"), "")
+
+    def check_stacks(self, body, used_us):
         stacks = [(stack, number) for stack, number in lines_of(body) if stack != ["[lost samples]"]]
         self.assertEqual(len(stacks), len(body.splitlines()), "samples are lost")
         self.assertLessEqual({stack[0] for stack, _ in stacks},
@@ -94,19 +142,13 @@ class Profile(AdminTest):
         if EXACT:
             total = sum(number for _, number in stacks)
             # The kernel's figure has ticks of 10 ms, and a sample stands for 5 ms.
-            self.assertGreater(total, used * 0.5, (total, used))
-            self.assertLess(total, used * 1.3 + 100_000, (total, used))
+            self.assertGreater(total, used_us * 0.5)
+            self.assertLess(total, used_us * 1.3 + 100_000)
             workers = [(stack, number) for stack, number in stacks if stack[0].startswith("worker ")]
             http_code = sum(number for stack, number in workers if any("Http1" in each for each in stack))
             self.assertGreater(http_code, total * 0.1, body)
             loop = sum(number for stack, number in workers if "sluice::Worker::run" in stack)
             self.assertGreater(loop, sum(number for _, number in workers) * 0.5, body)
-        self.assertIn("admin: profile of 3 s: ", proxy.stderr())
-
-        # It ends with the profile.
-        timers = pathlib.Path(f"/proc/{proxy.process.pid}/timers")
-        if timers.exists():
-            self.assertEqual(timers.read_text(encoding="ascii"), "")
 
     def test_one_at_a_time(self):
         proxy = self.serve()

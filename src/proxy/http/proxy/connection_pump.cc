@@ -65,7 +65,7 @@ void ConnectionPump::pump_all() {
   } while (true);
   due_ = false;
   head_budget_ = {};
-  if (later_.first && !later_timer_.armed()) loop_.timers().arm(later_timer_, loop_.now_ms());
+  if (later_.first) loop_.timers().arm_for_next(later_timer_);
 }
 
 void ConnectionPump::pump_later(PumpedConnection& connection) {
