@@ -17,7 +17,7 @@ try:
     from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: within an Any
     from envoy.extensions.filters.network.http_connection_manager.v3 import http_connection_manager_pb2  # noqa: within an Any
     from envoy.service.discovery.v3 import discovery_pb2
-    from google.protobuf import json_format
+    from google.protobuf import any_pb2, json_format
 except ImportError:
     grpc = None
 
@@ -80,7 +80,7 @@ def bootstrap(plane_port, admin_port):
 # ---- The service
 
 class Plane:
-    """Sends what `set` has been given, and each `push`; `settle` waits until all of it is accepted."""
+    """Sends what `set` has been given at the start, and later changes by `send`; `settle` waits until all of it is accepted."""
 
     def __init__(self):
         if grpc is None: raise Failure("Python's grpcio and xds-protos are missing (tools/deps --program)")
@@ -97,24 +97,29 @@ class Plane:
         for events in list(self.queues): events.put(None)
         self.server.stop(0).wait(5)
 
-    def set(self, made):
+    @staticmethod
+    def packed(made):
+        """Resources as bytes, with their types and names."""
+        for kind, name, message, tree in made:
+            value = any_pb2.Any()
+            value.Pack(json_format.ParseDict(tree, message))
+            yield kind, name, value
+
+    def set(self, made): return self.set_packed(self.packed(made))
+
+    def set_packed(self, made):
         """Returns their types and names."""
         keys = []
         with self.changed:
-            for kind, name, message, tree in made:
-                json_format.ParseDict(tree, message)
+            for kind, name, value in made:
                 old = self.resources.setdefault(kind, {}).get(name)
-                sent = discovery_pb2.Resource(name=name, version=str(int(old.version) + 1) if old else '1')
-                sent.resource.Pack(message)
-                self.resources[kind][name] = sent
+                self.resources[kind][name] = discovery_pb2.Resource(
+                    name=name, version=str(int(old.version) + 1) if old else '1', resource=value)
                 keys.append((kind, name))
         return keys
 
-    def push(self, made):
-        """Sends changes now. Clusters go first."""
-        self.send(self.set(made))
-
     def send(self, keys):
+        """Sends what `set` has changed. Clusters go first."""
         for events in list(self.queues):
             with self.changed: self.on_the_way += 1
             events.put(keys)

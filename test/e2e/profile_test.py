@@ -111,7 +111,7 @@ class Profile(AdminTest):
         wait_until(lambda: all(each.good for each in load), 20, "requests")
         # The kernel takes samples at its ticks. While others compete for the processors, it gives what a thread has used
         # since its last tick to what the thread does at the next one: some profiles are wrong then.
-        for tries_left in reversed(range(8 if EXACT else 1)):
+        for tries_left in reversed(range(3 if EXACT else 1)):
             before, good = self.process_cpu_us(proxy), sum(each.good for each in load)
             status, fields, body = self.curl(self.address_of(proxy), "/profile?seconds=3", seconds=30)
             used, requests = self.process_cpu_us(proxy) - before, sum(each.good for each in load) - good
