@@ -10,7 +10,7 @@ from xds_support import DataPlane, Envoy, XdsTest
 
 # Of the scenarios by the incremental protocol, the short form has those in which the two protocols differ most.
 INCREMENTAL = ("by_name", "endpoints_move", "removed", "removed_cluster", "invalid_listener", "away_and_back", "waits_for_endpoints",
-               "certificate_rotates", "rest_of_a_rejected_response")
+               "certificate_rotates", "rest_of_a_rejected_response", "secret_that_is_rejected")
 
 
 class SluiceIncremental(XdsTest):

@@ -212,29 +212,36 @@ class Scenarios:
         self.expect("a")
 
     def test_rest_of_a_rejected_response(self):
-        """Defect: one cluster, listener or secret that cannot be used kept all others of its response from being used,
-        and at a start all traffic."""
-        other, third = free_port(), free_port()
-        no_pem = {"@type": xds.SECRET, "name": "bad", "tls_certificate": {
-            "certificate_chain": {"inline_string": "no PEM text"}, "private_key": {"inline_string": "no PEM text"}}}
-        resources = [*self.dynamic(), cluster("broken", self.b.address, connect_timeout="0s"),
-                     {"@type": LISTENER, "name": "broken", "filter_chains": []},
-                     listener("good", other, routes=route_config("all", "two"), secret="good"), secret("good", self.server),
-                     listener("bad", third, routes=route_config("all", "two"), secret="bad"), no_pem]
-        plane = self.start_plane(*resources)
+        """Defect: one cluster or listener that cannot be used kept all others of its response from being used, and at a
+        start all traffic."""
+        # Envoy rejects the whole response if a field breaks a rule of its .proto file, such as a connect_timeout of 0.
+        broken = [cluster("broken", "no-ip:1"), {"@type": LISTENER, "name": "broken", "filter_chains": []}]
+        plane = self.start_plane(*self.dynamic(), *broken)
         self.start(plane)
         self.expect("a")
-        wait_until(lambda: self.served_certificate(other) == self.der(self.server), 10, "the certificate")
-        for kind in (CLUSTER, LISTENER, SECRET):
-            self.assertIn("bad" if kind == SECRET else "broken", plane.wait_for_nack(kind, "1").error)
+        for kind in (CLUSTER, LISTENER):
+            self.assertIn("broken", plane.wait_for_nack(kind, "1").error)
         load = self.load()
-        fresh = [cluster("fresh", self.b.address), *self.dynamic(chosen="fresh")]
-        plane.set([*resources[len(self.dynamic()):], *fresh], "2")
+        plane.set([*broken, cluster("fresh", self.b.address), *self.dynamic(chosen="fresh")], "2")
         self.expect("b")
         wait_until(lambda: load.count > 100)
         self.check_load(load)
+
+    def test_secret_that_is_rejected(self):
+        """Defect: one secret that cannot be used kept all others of its response from being used."""
+        if self.DATA_PLANE is Envoy:
+            self.skipTest("it does here")
+        other, third = free_port(), free_port()
+        no_pem = {"@type": xds.SECRET, "name": "bad", "tls_certificate": {
+            "certificate_chain": {"inline_string": "no PEM text"}, "private_key": {"inline_string": "no PEM text"}}}
+        resources = [*self.dynamic(), listener("good", other, routes=route_config("all", "two"), secret="good"),
+                     listener("bad", third, routes=route_config("all", "two"), secret="bad"), secret("good", self.server)]
+        plane = self.start_plane(*resources, no_pem)
+        self.start(plane)
+        wait_until(lambda: self.served_certificate(other) == self.der(self.server), 10, "the certificate")
+        self.assertIn("bad", plane.wait_for_nack(SECRET, "1").error)
         self.assertIsNone(self.served_certificate(third))
-        plane.set([*resources[len(self.dynamic()):-1], *fresh, secret("bad", self.wildcard)], "3")
+        plane.set([*resources, secret("bad", self.wildcard)], "2")
         wait_until(lambda: self.served_certificate(third) == self.der(self.wildcard), 10, "the certificate that was bad")
 
     # ---- Extensions
