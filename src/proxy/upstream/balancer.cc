@@ -154,6 +154,14 @@ bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
   return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
 
+// Compares it without the new connection, so that all idle ones are equal.
+bool Balancer::is_lighter_now(uint32_t a, uint32_t b, uint64_t now_ms) const {
+  const auto load = [&](uint32_t i) {
+    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed));
+  };
+  return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
+}
+
 // Endpoints of equal weights simply take turns. Those that are passed over lose theirs. Further attempts have turns of
 // their own: otherwise each retry would take the turn of the endpoint behind one that fails, and of two endpoints the
 // one that fails would always come first.
@@ -192,7 +200,8 @@ std::optional<uint32_t> Balancer::pick_in_turn(size_t index, const Choice& choic
   return best;
 }
 
-// Ties go to the first endpoint after a random start.
+// Ties go to the first endpoint after a random start. If weights differ, the choice also has to be lighter without the
+// new connection than one drawn by weight: otherwise the greatest weight would get everything while all are idle.
 template <typename Eligible>
 std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now_ms, Eligible eligible) {
   std::optional<uint32_t> best;
@@ -202,7 +211,9 @@ std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now
     const uint32_t i = level.members[(start + step) % count];
     if (eligible(i) && (!best || is_lighter(i, *best, now_ms))) best = i;
   }
-  return best;
+  if (!best || (level.equal_weights && upstream_.config().slow_start.count() == 0)) return best;
+  const std::optional<uint32_t> drawn = pick_at_random(level, now_ms, eligible);
+  return drawn && !is_lighter_now(*best, *drawn, now_ms) ? drawn : best;
 }
 
 // Chooses the less loaded of two random endpoints, so that workers that see the same loads do not all choose the least
@@ -214,13 +225,9 @@ std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64
   const auto is_other = [&](uint32_t i) { return i != *one && eligible(i); };
   const std::optional<uint32_t> other = pick_at_random(level, now_ms, is_other);
   if (!other) return one;
-  const auto open = [&](uint32_t i) {
-    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed));
-  };
   // The other one has to be lighter also without the new connection: of idle ones the draw, which is by weight,
   // decides, or the lightest weights would get nothing until others are busy.
-  const bool is_lighter_now = open(*other) * weight(*one, now_ms) < open(*one) * weight(*other, now_ms);
-  return is_lighter_now && is_lighter(*other, *one, now_ms) ? other : one;
+  return is_lighter_now(*other, *one, now_ms) && is_lighter(*other, *one, now_ms) ? other : one;
 }
 
 // Draws by weight until an eligible endpoint is found. If most are not eligible, scans all: each eligible one replaces

@@ -164,6 +164,21 @@ TEST(BalancerTest, LeastConnectionsBreaksTiesEvenly) {
   for (int count : f.count(kPicks)) EXPECT_NEAR(count, kPicks / 4, 6 * std::sqrt(kPicks * 0.25 * 0.75));
 }
 
+// Defect: while all endpoints were idle, the one with the highest weight got everything.
+TEST(BalancerTest, LeastConnectionsSharesIdleEndpointsByWeight) {
+  Fixture f(Balance::kLeastConnections, {7, 2, 1}, 5);
+  constexpr int kPicks = 10'000;
+  const std::vector<int> counts = f.count(kPicks);
+  for (const auto& [i, p] : {std::pair{0, 0.7}, {1, 0.2}, {2, 0.1}}) {
+    EXPECT_NEAR(counts[static_cast<size_t>(i)], kPicks * p, 6 * std::sqrt(kPicks * p * (1 - p))) << i;
+  }
+  // A connection at a time is no reason to leave the highest weight.
+  f.state->endpoint(0).active.store(1);
+  EXPECT_GT(f.count(kPicks)[0], 0.6 * kPicks);
+  f.state->endpoint(0).active.store(8);
+  EXPECT_EQ(f.count(kPicks)[0], 0);
+}
+
 TEST(BalancerTest, LeastRequestTakesTheLighterOfTwo) {
   Fixture two(Balance::kLeastRequest, {1, 1});
   two.state->endpoint(0).active.store(1);
