@@ -59,15 +59,10 @@ class Load(threading.Thread):
         self.join(30 * SLOWNESS)
 
 
-class Pipeline(threading.Thread):
+class Pipeline(Load):
     """Requests on one connection, many in each write: their code costs more than the system calls do."""
     request = b"GET /direct HTTP/1.1\r\nHost: localhost\r\n\r\n"
     at_once = 200
-
-    def __init__(self, address):
-        super().__init__(daemon=True)
-        self.address, self.good, self.bad, self.ended = address, 0, [], False
-        self.start()
 
     def run(self):
         with socket.create_connection(self.address, timeout=20 * SLOWNESS) as sock:
@@ -81,10 +76,6 @@ class Pipeline(threading.Thread):
                 if good < self.at_once:
                     self.bad.append(responses[-200:])
                     return
-
-    def close(self):
-        self.ended = True
-        self.join(30 * SLOWNESS)
 
 
 class Profile(AdminTest):
