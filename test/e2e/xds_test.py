@@ -269,6 +269,7 @@ class Scenarios:
         plane.set([*self.with_filter(), guard("/other")], "3")
         wait_until(lambda: get(self.port, "/other")[0] == 403, 10, "the next version")
         self.assertEqual(get(self.port, "/secret"), (200, "a"))
+        plane.wait_for_ack(EXTENSION, "3")  # The page has it then.
         with urllib.request.urlopen(f"http://127.0.0.1:{program.admin_port}/config_dump", timeout=10 * SLOWNESS) as response:
             section = next(each for each in json.load(response)["configs"] if each["@type"].endswith(".EcdsConfigDump"))
         self.assertEqual([each["ecds_filter"]["typed_config"] for each in section["ecds_filters"]], [denies("/other")])
