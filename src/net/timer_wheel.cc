@@ -97,7 +97,7 @@ void TimerWheel::set_now(uint64_t now_ms) {
 
 void TimerWheel::advance(uint64_t now_ms) {
   set_now(now_ms);
-  if (any_for_next()) fire_for_next();
+  if (!empty(for_next_)) fire_for_next();
   const uint64_t until = now_ms / kTickMs;
   while (tick_ < until) {
     if (next_tick_ > until) {
@@ -130,6 +130,7 @@ uint64_t TimerWheel::find_next_tick() const {
 }
 
 int64_t TimerWheel::next_ms() const {
+  if (!empty(for_next_)) return 0;
   if (next_tick_ == UINT64_MAX) return -1;
   const uint64_t due_ms = next_tick_ * kTickMs;
   return due_ms > now_ms_ ? static_cast<int64_t>(due_ms - now_ms_) : 0;

@@ -54,10 +54,9 @@ class TimerWheel {
   uint64_t now_ms() const { return now_ms_; }
 
   /// Milliseconds until `advance` may have something to do, or -1 if no timer is armed. May be early (a timer was
-  /// canceled or only moves to a finer wheel), never late. O(1).
+  /// canceled or only moves to a finer wheel), never late. After `advance` it is 0 only if a timer is armed for the
+  /// next call. O(1).
   int64_t next_ms() const;
-  /// Whether a timer is armed for the next call of `advance`; next_ms() does not have those.
-  bool any_for_next() const { return !empty(for_next_); }
 
  private:
   static constexpr int kLevels = 4;

@@ -147,7 +147,7 @@ void Worker::turn(int64_t timeout_ms) {
     resume_parked();
   }
   set_ring_timer();
-  if (!yielding_tasks_.empty() || timers_.any_for_next()) timeout_ms = 0;
+  if (!yielding_tasks_.empty() || timers_.next_ms() == 0) timeout_ms = 0;
   if (observe_turn_)
     observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : (options_.clock_us() - now_us_) / 1000);
   ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
@@ -220,7 +220,7 @@ void Worker::complete(Op op, void* target, Completion completion) {
 // Moves the kernel's timer only if a deadline is earlier. A timer that fires too early costs one turn.
 void Worker::set_ring_timer() {
   const int64_t next_ms = timers_.next_ms();
-  if (next_ms < 0) return;
+  if (next_ms <= 0) return;  // No timer is armed, or the loop does not wait.
   uint64_t due_ms = now_ms() + static_cast<uint64_t>(next_ms);
   // The kernel's timer runs on the real clock even if a test's clock is ahead of it.
   if (options_.clock_us != monotonic_us) due_ms = monotonic_ms() + static_cast<uint64_t>(next_ms);

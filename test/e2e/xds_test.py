@@ -216,6 +216,8 @@ class Scenarios:
         start all traffic."""
         # Envoy rejects the whole response if a field breaks a rule of its .proto file, such as a connect_timeout of 0.
         broken = [cluster("broken", "no-ip:1"), {"@type": LISTENER, "name": "broken", "filter_chains": []}]
+        if self.DATA_PLANE is not Envoy:
+            broken.append(cluster("broken-too", self.b.address, connect_timeout="0s"))
         plane = self.start_plane(*self.dynamic(), *broken)
         self.start(plane)
         self.expect("a")

@@ -146,18 +146,10 @@ int64_t Balancer::weight(uint32_t index, uint64_t now_ms) const {
   return static_cast<int64_t>(upstream_.slots().weight(index) * upstream_.share(index, now_ms));
 }
 
-// Compares the load per weight, counting the new connection.
-bool Balancer::is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const {
+// Compares the load per weight if each had `more` connections: 1 counts the new one; with 0 all idle ones are equal.
+bool Balancer::is_lighter(uint32_t a, uint32_t b, int64_t more, uint64_t now_ms) const {
   const auto load = [&](uint32_t i) {
-    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed)) + 1;
-  };
-  return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
-}
-
-// Compares it without the new connection, so that all idle ones are equal.
-bool Balancer::is_lighter_now(uint32_t a, uint32_t b, uint64_t now_ms) const {
-  const auto load = [&](uint32_t i) {
-    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed));
+    return static_cast<int64_t>(upstream_.endpoint(i).active.load(std::memory_order_relaxed)) + more;
   };
   return load(a) * weight(b, now_ms) < load(b) * weight(a, now_ms);
 }
@@ -209,11 +201,11 @@ std::optional<uint32_t> Balancer::pick_lightest(const Level& level, uint64_t now
   const auto start = static_cast<size_t>(random_.below(count));
   for (size_t step = 0; step < count; ++step) {
     const uint32_t i = level.members[(start + step) % count];
-    if (eligible(i) && (!best || is_lighter(i, *best, now_ms))) best = i;
+    if (eligible(i) && (!best || is_lighter(i, *best, 1, now_ms))) best = i;
   }
   if (!best || (level.equal_weights && upstream_.config().slow_start.count() == 0)) return best;
   const std::optional<uint32_t> drawn = pick_at_random(level, now_ms, eligible);
-  return drawn && !is_lighter_now(*best, *drawn, now_ms) ? drawn : best;
+  return drawn && !is_lighter(*best, *drawn, 0, now_ms) ? drawn : best;
 }
 
 // Chooses the less loaded of two random endpoints, so that workers that see the same loads do not all choose the least
@@ -227,7 +219,7 @@ std::optional<uint32_t> Balancer::pick_lighter_of_two(const Level& level, uint64
   if (!other) return one;
   // The other one has to be lighter also without the new connection: of idle ones the draw, which is by weight,
   // decides, or the lightest weights would get nothing until others are busy.
-  return is_lighter_now(*other, *one, now_ms) && is_lighter(*other, *one, now_ms) ? other : one;
+  return is_lighter(*other, *one, 0, now_ms) && is_lighter(*other, *one, 1, now_ms) ? other : one;
 }
 
 // Draws by weight until an eligible endpoint is found. If most are not eligible, scans all: each eligible one replaces

@@ -80,8 +80,7 @@ class Balancer {
   template <typename Eligible>
   std::optional<uint32_t> pick_by_hash(const Level& level, const Choice& choice, Eligible eligible);
   int64_t weight(uint32_t index, uint64_t now_ms) const;
-  bool is_lighter(uint32_t a, uint32_t b, uint64_t now_ms) const;
-  bool is_lighter_now(uint32_t a, uint32_t b, uint64_t now_ms) const;
+  bool is_lighter(uint32_t a, uint32_t b, int64_t more, uint64_t now_ms) const;
 
   UpstreamState& upstream_;
   EndpointView view_;

@@ -25,7 +25,7 @@ class HpackTable {
   /// The field of an index, which counts from 1: the static table, then the dynamic one from its newest entry on.
   /// Nothing if there is none. Valid until the next insert() or clear().
   std::optional<Field> at(uint64_t index) const;
-  /// Adds an entry, and evicts the oldest ones that do not fit beside it. `name` may be that of an entry.
+  /// Adds an entry, and evicts the oldest ones until it fits. `name` may be that of an entry.
   void insert(ChunkPool& pool, std::string_view name, std::string_view value);
   /// Changes the maximum size. False if it would be above kHpackTableBytes.
   bool resize(uint64_t most_bytes);
