@@ -280,7 +280,7 @@ class XdsTest(TlsTest):
 
     def setUp(self):
         super().setUp()
-        if self.DATA_PLANE is Envoy and not os.environ.get("ENVOY"):
+        if issubclass(self.DATA_PLANE, Envoy) and not os.environ.get("ENVOY"):
             self.skipTest("no Envoy: the environment names none in ENVOY")
         self.a, self.b = (self.keep(Origin(server(name))) for name in "ab")
         self.port, self.programs = free_port(), []
