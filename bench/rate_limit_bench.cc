@@ -34,15 +34,15 @@ ClientIp source_of(uint32_t number) {
   return ClientIp(std::span<const uint8_t>(bytes));
 }
 
-/// Requests of `kSources` sources in random order, of which `strangers` in 1,000 come from a new one. With as many
-/// entries as there are in the table.
-void check(benchmark::State& state, uint32_t entries, uint32_t strangers) {
+/// Requests of `kSources` sources in random order, with a table of `entries`. Of 1,000 requests `others` come from
+/// sources that are not among the first `active` ones: if all are active, from new ones.
+void check(benchmark::State& state, uint32_t entries, uint32_t active, uint32_t others) {
   static std::shared_ptr<RateLimiter> limiter;
   if (state.thread_index() == 0) {
     limiter = std::make_shared<RateLimiter>(limit_of(entries), nullptr);
     const WorkerRateLimit all{limiter, std::make_shared<RateLimitCounters>()};
     const Fields fields;
-    for (uint32_t i = 0; i < kSources; ++i) {
+    for (uint32_t i = kSources; i-- > 0;) {
       const ClientIp client = source_of(i);
       const RequestAttributes facts{.fields = &fields, .client = &client};
       all.check(rate_key_of_request(RateSecret::of_process(), limiter->key(), {}, facts), monotonic_us());
@@ -53,7 +53,9 @@ void check(benchmark::State& state, uint32_t entries, uint32_t strangers) {
   std::vector<uint32_t> order(kOrder);
   uint32_t stranger = kSources + static_cast<uint32_t>(state.thread_index()) * (uint32_t{1} << 30);
   for (uint32_t& number : order) {
-    number = random() % 1000 < strangers ? ++stranger : static_cast<uint32_t>(random() % kSources);
+    const bool other = random() % 1000 < others;
+    const auto drawn = static_cast<uint32_t>(random());
+    number = !other ? drawn % active : active == kSources ? ++stranger : active + drawn % (kSources - active);
   }
   const Fields fields;
   const RateKeyPlace place;
@@ -96,10 +98,12 @@ void refused(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * 1000);
 }
 
-// 1 % of the requests are from new sources.
-BENCHMARK_CAPTURE(check, million_sources_fit, 1 << 21, 10)->ThreadRange(1, 2)->UseRealTime();
+// All are as active as each other, and 1 % of the requests are from new ones.
+BENCHMARK_CAPTURE(check, million_sources_fit, 1 << 21, kSources, 10)->ThreadRange(1, 2)->UseRealTime();
+// 99 % of the requests are from 30,000 of them, which fit in the default entries.
+BENCHMARK_CAPTURE(check, active_sources_fit, 65536, 30'000, 10)->ThreadRange(1, 2)->UseRealTime();
 // No room for a tenth of them: a flood.
-BENCHMARK_CAPTURE(check, million_sources_in_default_entries, 65536, 10)->ThreadRange(1, 2)->UseRealTime();
+BENCHMARK_CAPTURE(check, million_sources_in_default_entries, 65536, kSources, 10)->ThreadRange(1, 2)->UseRealTime();
 BENCHMARK(refused)->ThreadRange(1, 2)->UseRealTime();
 
 }  // namespace

@@ -16,6 +16,8 @@ file(WRITE "${OUTPUT}" "// Made from ${name} by cmake/EmbedText.cmake.
 
 namespace ${NAMESPACE} {
 
+// Whatever the build folder: profiles of one build serve in another (ProfileGuided.cmake).
+#line 1 \"${name}\"
 std::string_view ${FUNCTION}() {
   return R\"${delimiter}(${text})${delimiter}\";
 }

@@ -117,12 +117,20 @@ void Listener::accept_backlog() {
 
 void Listener::stop(bool leave_backlog) {
   if (std::exchange(stopped_, true)) return;
-  if (!leave_backlog) accept_backlog();
+  leaves_backlog_ = leave_backlog;
   retry_.cancel();
   look_.cancel();
   if (armed_) ring_.cancel_fd(nullptr, fd_);
-  ring_.close(fd_);
-  fd_ = -1;
+  if (armed_ && !leaves_backlog_) accept_backlog();
+  continue_stopping();
+}
+
+// The kernel resets the connections that wait when the descriptor is closed, so nothing comes between the last look and
+// that.
+void Listener::continue_stopping() {
+  if (armed_ || burst_in_flight_ > 0 || fd_ < 0) return;
+  if (!leaves_backlog_) accept_backlog();
+  ::close(std::exchange(fd_, -1));
 }
 
 void Listener::review() {
@@ -206,12 +214,14 @@ void Listener::complete(Op op, Completion completion) {
     if (completion.res == -EINVAL || completion.res == -EAGAIN) {
       if (leave_ == Leave::kTaking) leave_ = Leave::kDone;
       if (leave_ == Leave::kCanceling) continue_leaving();
+      if (stopped_) continue_stopping();
       return;
     }
   } else if (!completion.more()) {
     armed_ = false;
   }
   take(completion);
+  if (stopped_) return continue_stopping();
   if (leave_ != Leave::kNo) return continue_leaving();
   // Any other error (-ECONNABORTED, a multishot ended by overflow) affects at most one connection: continue.
   if (!armed_ && !paused_) arm();

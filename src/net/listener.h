@@ -64,11 +64,12 @@ class alignas(kTargetAlignment) Listener {
   Listener& operator=(const Listener&) = delete;
 
   void start();
-  /// Gives the owner the connections that wait in the backlog, at most kMaxBacklog of them, stops accepting, and closes
-  /// the descriptor. A few more may arrive until stopped(). Other workers accept the backlog of a `shared` descriptor.
-  /// `leave_backlog`: another process accepts from the same socket, so what waits is left to it.
+  /// Gives the owner the connections that wait in the backlog, at most kMaxBacklog of them, and stops accepting. When
+  /// the kernel accepts no more, the owner gets those that have come in the meantime, and the descriptor is closed: see
+  /// stopped(). Other workers accept the backlog of a `shared` descriptor. `leave_backlog`: another process accepts
+  /// from the same socket, so what waits is left to it.
   void stop(bool leave_backlog = false);
-  bool stopped() const { return stopped_ && !armed_ && burst_in_flight_ == 0; }
+  bool stopped() const { return stopped_ && fd_ < 0; }
   /// Calls the owner's `accepting` again. Connections already being accepted still arrive.
   void review();
   /// Ends a pause early because descriptors became available.
@@ -101,6 +102,7 @@ class alignas(kTargetAlignment) Listener {
   void accept_burst();
   void look_again();
   void continue_leaving();
+  void continue_stopping();
   void take(Completion completion);
   void pause();
 
@@ -112,6 +114,7 @@ class alignas(kTargetAlignment) Listener {
   bool armed_ = false;
   bool single_shot_ = false;  // The armed accept ends after one connection.
   bool stopped_ = false;
+  bool leaves_backlog_ = false;  // See stop().
   bool paused_ = false;
   Leave leave_ = Leave::kNo;
   bool reviewed_ = false;    // The armed accept was canceled by arm_again().

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "net/io_uring_access.h"
+#include "net/wait_coalescing.h"
 #include "sluice/internal/check.h"
 
 // Reports a system call to ThreadSanitizer that does not go through libc (sanitizer/linux_syscall_hooks.h). The
@@ -19,6 +20,8 @@ namespace {
 
 // Space for the iovecs of one submission batch. A batch that needs more is submitted early.
 constexpr size_t kScratchBytes = 128 * 1024;
+
+constexpr int64_t kLongWaitNs = int64_t{3600} * 1'000'000'000;
 
 // What a ring of this program does.
 constexpr uint8_t kOperations[] = {IORING_OP_NOP,           IORING_OP_ACCEPT,  IORING_OP_RECV,       IORING_OP_POLL_ADD,
@@ -319,16 +322,21 @@ void Ring::run_pending_work() {
   }
 }
 
-void Ring::wait(int64_t timeout_ns) {
+void Ring::wait(int64_t timeout_ns, bool coalesced) {
   if (io_uring_cq_has_overflow(&ring_)) [[unlikely]]
     ++overflows_;
+  coalesced &= timeout_ns != 0 && (ring_.features & IORING_FEAT_MIN_TIMEOUT);
+  // Without a timeout, a coalesced wait would not return before all of its completions are there.
+  if (coalesced && timeout_ns < 0) timeout_ns = kLongWaitNs;
   io_uring_cqe* cqe;
   int result;
   if (timeout_ns < 0) {
     result = io_uring_submit_and_wait(&ring_, 1);
   } else {
     __kernel_timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
-    result = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &timeout, nullptr);
+    result = coalesced ? io_uring_submit_and_wait_min_timeout(&ring_, &cqe, WaitCoalescing::kCompletions, &timeout,
+                                                              WaitCoalescing::kMostUs, nullptr)
+                       : io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &timeout, nullptr);
   }
   ++enters_;
   if (io_uring_sq_ready(&ring_) == 0) scratch_used_ = 0;

@@ -109,8 +109,8 @@ class Ring {
   /// Submits the prepared entries.
   void submit();
   /// Submits the prepared entries and waits until something completes or `timeout_ns` has passed (negative: no
-  /// timeout).
-  void wait(int64_t timeout_ns);
+  /// timeout). `coalesced`: see WaitCoalescing; before Linux 6.12 it has no effect.
+  void wait(int64_t timeout_ns, bool coalesced = false);
 
   /// Calls `handle(Op, void* target, Completion)` for each available completion and returns their number. `handle` may
   /// submit.
@@ -149,6 +149,8 @@ class Ring {
 
   /// Test hook: the `skip + 1`-th submission of `op` from now becomes a no-op that completes with `res` and `flags`.
   void inject(Op op, int32_t res, uint32_t flags = 0, unsigned skip = 0) { faults_.push_back({op, res, flags, skip}); }
+  /// Whether an injected fault has not been triggered.
+  bool injecting() const { return !faults_.empty(); }
   /// Drops injected faults that have not been triggered.
   void stop_injecting() { faults_.clear(); }
 

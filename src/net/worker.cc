@@ -150,15 +150,17 @@ void Worker::turn(int64_t timeout_ms) {
   if (!yielding_tasks_.empty() || timers_.next_ms() == 0) timeout_ms = 0;
   if (observe_turn_)
     observe_turn_(observer_, turn_completions_ < kFewCompletions ? 0 : (options_.clock_us() - now_us_) / 1000);
-  ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000);
+  ring_->wait(timeout_ms < 0 ? -1 : timeout_ms * 1'000'000, coalescing_.on());
   pool_.wake_on_remote_free(false);
   now_us_ = options_.clock_us();
   timers_.set_now(now_us_ / 1000);
   ++batch_;
   ++counters_.batches;
+  counters_.coalesced_batches += coalescing_.on();
   turn_completions_ =
       ring_->reap([this](Op op, void* target, Completion completion) { complete(op, target, completion); });
   counters_.completions += turn_completions_;
+  coalescing_.note_turn(now_us_, turn_completions_);
   timers_.advance(now_ms());
   end_of_batch();
   if (!yielding_tasks_.empty()) {
@@ -187,6 +189,8 @@ void Worker::settle_budget() {
 void Worker::complete(Op op, void* target, Completion completion) {
   switch (op) {
     case Op::kRecv:
+      coalescing_.note_receive(target);
+      [[fallthrough]];
     case Op::kReadable:
     case Op::kSend:
     case Op::kSendZeroCopy:

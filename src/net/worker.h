@@ -14,6 +14,7 @@
 #include "net/read_mode.h"
 #include "net/ring.h"
 #include "net/timer_wheel.h"
+#include "net/wait_coalescing.h"
 #include "net/yielding_task.h"
 #include "sluice/chunk_pool.h"
 
@@ -119,6 +120,7 @@ class Worker {
   /// Counters of one worker. Only its own thread writes them.
   struct Counters {
     uint64_t batches = 0;
+    uint64_t coalesced_batches = 0;  ///< Those whose wait was for several completions (WaitCoalescing).
     uint64_t completions = 0;
     uint64_t receives = 0;
     uint64_t sends = 0;
@@ -220,6 +222,7 @@ class Worker {
   void (*observe_turn_)(void* context, uint64_t busy_ms) = nullptr;
   void* observer_ = nullptr;
   size_t turn_completions_ = 0;
+  WaitCoalescing coalescing_;
   size_t zero_copy_bytes_;
   std::vector<ChunkRef> own_chunks_;  // By descriptor.
   std::vector<LoopSocket*> service_;

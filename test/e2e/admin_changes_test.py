@@ -18,10 +18,10 @@ from reload_test import Http1, listener, server, upstream
 
 class ChangesTest(admin_test.AdminTest):
 
-    def two(self, *more, balance="round_robin", **options):
-        """A proxy with two origins behind `web` (HTTP) and `tcp`."""
+    def two(self, *more, balance="round_robin", http=None, **options):
+        """A proxy with two origins behind the upstream `app`."""
         self.a, self.b = self.keep(Origin(server("a"))), self.keep(Origin(server("b")))
-        proxy, config = self.start_with(listener("main", http={"forward": "app"}), *more,
+        proxy, config = self.start_with(listener("main", http={"forward": "app", **(http or {})}), *more,
                                         upstreams=[upstream("app", self.a, self.b, balance=balance), *options.pop("upstreams", ())],
                                         **options)
         return proxy, config
@@ -61,8 +61,8 @@ class Changes(ChangesTest):
         self.assertRegex(first["changed"]["at"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertIsNone(second["changed"])
         self.assertEqual(self.json(proxy, "/upstreams")["upstreams"][0]["addresses_up"], 1)
-        self.assertTrue(proxy.wait_for_output(f"admin: {self.a.address} of upstream app is draining, with its configured "
-                                              f"weight, as {first['changed']['by']} has requested; a reload ends that"))
+        proxy.wait_for_output(f"admin: {self.a.address} of upstream app is draining, with its configured "
+                              f"weight, as {first['changed']['by']} has requested; a reload ends that")
         self.change(proxy, self.a, "state=enabled")
         self.assertEqual(set(self.shares(proxy)), {"a", "b"})
         self.assertIsNone(self.addresses(proxy)[0]["changed"])
@@ -131,7 +131,7 @@ class Changes(ChangesTest):
         proxy, config = self.two()
         self.change(proxy, self.a, "state=draining&weight=5")
         proxy.reload(config)
-        self.assertTrue(proxy.wait_for_output("reload: 1 changed endpoints are as configured again"))
+        proxy.wait_for_output("reload: 1 changed endpoints are as configured again")
         self.assertEqual([each["changed"] for each in self.addresses(proxy)], [None, None])
         self.assertEqual(set(self.shares(proxy)), {"a", "b"})
         self.change(proxy, self.a, "state=draining&keep=true")
@@ -277,13 +277,13 @@ class Added(ChangesTest):
         self.assertEqual((shown["address"], shown["added"], shown["state"], shown["weight"]), (c.address, True, "up", 2))
         self.assertEqual(shown["changed"]["keep"], False)
         counts = self.shares(proxy, requests=80, connections=8)
-        self.assertLess(time.monotonic() - began, 1 * harness.SLOWNESS)
+        self.assert_within(began, 1 * harness.SLOWNESS)
         self.assertEqual(set(counts), {"a", "b", "c"})
         self.assertGreater(counts["c"], 20, counts)
         for client in old:
             self.assertIn("c", {client.get() for _ in range(8)})
-        self.assertTrue(proxy.wait_for_output(f"admin: {c.address} of upstream app is added, with weight 2, as "
-                                              f"{shown['changed']['by']} has requested; a reload removes it"))
+        proxy.wait_for_output(f"admin: {c.address} of upstream app is added, with weight 2, as "
+                              f"{shown['changed']['by']} has requested; a reload removes it")
         label = f'{{upstream="app",endpoint="{c.address}"}}'
         self.assertGreater(self.value(proxy, "sluice_endpoint_connections_total" + label), 0)
         self.assertGreater(self.value(proxy, "sluice_endpoint_received_bytes_total" + label), 0)
@@ -293,7 +293,7 @@ class Added(ChangesTest):
         self.assertEqual(set(self.shares(proxy)), {"a", "b"})
         harness.wait_until(lambda: label not in self.get(proxy, "/metrics"), what="the end of the idle connections")
         self.assertNotIn(c.address, self.endpoints(proxy))
-        self.assertTrue(proxy.wait_for_output(f"admin: {c.address} of upstream app is removed, as"))
+        proxy.wait_for_output(f"admin: {c.address} of upstream app is removed, as")
         # Another one has the place: it begins with no counts of the other.
         d = self.keep(Origin(server("d")))
         self.add(proxy, d)
@@ -318,7 +318,7 @@ class Added(ChangesTest):
         self.assertIsNone(self.endpoints(proxy)[self.a.address]["removed"])
         self.remove(proxy, self.a)
         proxy.reload(config)
-        self.assertTrue(proxy.wait_for_output("reload: 1 changed endpoints are as configured again"))
+        proxy.wait_for_output("reload: 1 changed endpoints are as configured again")
         self.assertEqual(set(self.shares(proxy)), {"a", "b"})
         self.remove(proxy, self.a, query="?keep=true")
         proxy.reload(config)
@@ -435,9 +435,12 @@ class Added(ChangesTest):
         self.assertIn("405 Method Not Allowed", self.sluice(*where, "--delete", "/log-level", code=1))
 
     def test_under_load(self):
-        """h2load, which counts failures, while endpoints come and go and reloads happen."""
+        """h2load, which counts failures, while endpoints come and go and reloads happen.
+
+        Connections have no limit of requests: h2load does not end if one is closed just when its time is over
+        (https://github.com/nghttp2/nghttp2/issues/2250), which the limit of 1,000 caused now and then."""
         h2load = harness.need("h2load")
-        proxy, config = self.two(balance="least_request")
+        proxy, config = self.two(balance="least_request", http={"http1": {"max_requests": 0}})
         c = self.keep(Origin(server("c")))
         url = "http://%s:%d/" % proxy.address()
         with subprocess.Popen([h2load, "--h1", "-c8", "-t2", "-D4", url], stdout=subprocess.PIPE, text=True) as load:

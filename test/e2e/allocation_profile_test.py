@@ -75,7 +75,7 @@ class Allocations(AdminTest, TlsTest):
         self.assertLessEqual({stack[1] for stack, _ in stacks}, {"buffers"} if harness.SANITIZER else {"buffers", "heap"})
         total = sum(number for _, number in stacks)
         line = r"admin: profile of allocations of 2 s: (\d+) samples, 0 lost, (\d+) bytes allocated"
-        self.assert_logged(proxy, line)
+        proxy.wait_for_match(line)
         logged = re.search(line, proxy.stderr())
         self.assertAlmostEqual(int(logged[2]) / total, 1, delta=0.001)
         self.assertGreater(int(logged[1]), 20)

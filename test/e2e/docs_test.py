@@ -16,6 +16,7 @@ import functools
 import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -138,9 +139,11 @@ class Documents(TlsTest):
                                 timeout=120, check=False, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
         outputs = result.stdout.replace("\r\n", "\n").split(MARK)
         self.assertEqual(len(outputs), len(expected) + 1, result.stdout + result.stderr)
+        background = pathlib.Path(folder, "background.log")
+        logged = background.read_text(encoding="utf-8", errors="replace") if background.exists() else ""
         for (command, output), printed in zip(expected, outputs):
             with self.subTest(command):
-                self.assertRegex(printed, pattern_of(output))
+                self.assertRegex(printed, pattern_of(output), f"background.log: {logged[-4000:]}")
 
     def test_commands(self):
         found = 0

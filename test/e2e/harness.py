@@ -365,15 +365,17 @@ class Proxy:
             return "".join(line for line in self._stderr if line is not None)
 
     def wait_for_output(self, text, seconds=10):
-        """Waits until a line of stderr has `text`. A thread of its own writes the log, so a line may come later than the
-        counters of what it reports."""
-        return self.wait_for_match(re.escape(text), seconds)
+        """Waits until a line of stderr has `text`; fails after `seconds`. A thread of its own writes the log, so a line may
+        come later than the counters of what it reports."""
+        self.wait_for_match(re.escape(text), seconds)
 
     def wait_for_match(self, pattern, seconds=10):
-        """Waits until a line of stderr matches the regular expression."""
+        """Waits until a line of stderr matches the regular expression; fails after `seconds`."""
         found = re.compile(pattern).search
         with self._news:
-            return self._news.wait_for(lambda: any(found(line) for line in self._stderr if line), seconds * SLOWNESS)
+            if not self._news.wait_for(lambda: any(found(line) for line in self._stderr if line), seconds * SLOWNESS):
+                raise AssertionError(f"waited {seconds * SLOWNESS} s for a line of the log that matches {pattern}; it is\n"
+                                     + "".join(filter(None, self._stderr)))
 
     def count_in_output(self, text):
         """Waits until stderr has `text`; how often it has it."""
@@ -575,9 +577,11 @@ class SluiceTest(unittest.TestCase):
         proxy.checked = True
         return stop_and_check(proxy, cut_allowed)
 
-    def assert_logged(self, proxy, pattern):
-        """A line of the log matches the regular expression, or does so soon."""
-        self.assertTrue(proxy.wait_for_match(pattern), f"{pattern}: {proxy.stderr()}")
+    @staticmethod
+    def assert_within(began, seconds, what="a step of the test"):
+        """It is not later than so many seconds after `began`."""
+        if (took := time.monotonic() - began) > seconds:
+            raise AssertionError(f"waited {took:.3f} s for {what}, which takes less than {seconds} s")
 
     def keep(self, closeable):
         """Closes something after the test, before the things that were kept earlier."""
@@ -585,7 +589,8 @@ class SluiceTest(unittest.TestCase):
         return closeable
 
     def temporary_directory(self):
-        directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-")
+        # Processes of a browser that has ended may still write there.
+        directory = tempfile.TemporaryDirectory(prefix="sluice-e2e-", ignore_cleanup_errors=True)
         self.addCleanup(directory.cleanup)
         return directory.name
 

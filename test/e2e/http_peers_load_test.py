@@ -235,7 +235,7 @@ class Drain(HttpTest):
                         proxy, client, "/sleep?ms=800")], stdout=-1)
                 proxy.wait_for(lambda s: s.total("endpoint_connections_active") == 1, what="the request to be under way")
                 proxy.signal(signal.SIGTERM)
-                self.assertTrue(proxy.wait_for_output("draining"))
+                proxy.wait_for_output("draining")
                 self.assertEqual(self.call(need("curl"), *self.curl_options(client), self.url(proxy, client, "/small"),
                                            check=False).returncode, 7)
                 output = last.communicate(timeout=10 * SLOWNESS)[0].decode()

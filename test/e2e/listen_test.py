@@ -66,7 +66,7 @@ class Listen(harness.SluiceTest):
         path = self.temporary_directory() + "/socket"
         addresses = ["127.0.0.1:0", "127.0.0.1:0", "[::1]:0", f"unix:{path}"]
         proxy, _ = self.start_with(listener("main", addresses, http=respond("in")))
-        self.assertTrue(proxy.wait_for_output(f"listener main on unix:{path}"))
+        proxy.wait_for_output(f"listener main on unix:{path}")
         bound = proxy.all_addresses["main"]
         self.assertEqual(len(bound), 4, bound)
         ports = [int(address.rsplit(":", 1)[1]) for address in bound[:3]]
@@ -148,7 +148,7 @@ class Listen(harness.SluiceTest):
         log = self.temporary_directory() + "/log"
         proxy, config = self.start_with(listener("main", "[::]:0", http=show_client(
             access_log={"file": log, "format": "%{client_ip}"}), max_connections_per_source=1))
-        self.assertTrue(proxy.wait_for_output("(IPv4 too)"))
+        proxy.wait_for_output("(IPv4 too)")
         port = proxy.port()
         self.assertEqual(get(("127.0.0.1", port)), "IPv4")
         proxy.wait_for(lambda s: s.total("sessions_active") == 0)

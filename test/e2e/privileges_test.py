@@ -124,8 +124,8 @@ class User(PrivilegesTest):
         self.assert_runs_as(proxy, self.user)
         with self.secure(proxy.address("at0")) as client:
             self.assertTrue(ping(client))
-        self.assert_logged(proxy, f"runs as {NAME}: uid {self.user.pw_uid}, gid {self.user.pw_gid}, without capabilities")
-        self.assert_logged(proxy, rf"warning sluice: a reload or an upgrade would fail now, because {NAME} may not do what "
+        proxy.wait_for_match(f"runs as {NAME}: uid {self.user.pw_uid}, gid {self.user.pw_gid}, without capabilities")
+        proxy.wait_for_match(rf"warning sluice: a reload or an upgrade would fail now, because {NAME} may not do what "
                                   rf"root could: .*sluice.yaml:\d+:\d+: listeners\[0\].tls.certificates\[0\].key: .*{files}/key")
         self.assertIn("Permission denied", proxy.reload(config, succeeds=False))
         with self.secure(proxy.address("at0")) as client:
@@ -185,7 +185,7 @@ class User(PrivilegesTest):
         wait_until(lambda: os.path.getsize(log) > 0, what="a line")
         os.rename(log, log + ".1")
         proxy.signal(harness.signal.SIGUSR1)
-        self.assertTrue(proxy.wait_for_output("access logs reopened"))
+        proxy.wait_for_output("access logs reopened")
         self.assertEqual(os.stat(log).st_uid, self.user.pw_uid)
         proxy.upgrade()
         self.stop(proxy)
@@ -193,7 +193,7 @@ class User(PrivilegesTest):
         os.chown(log, 0, 0)
         os.chmod(log, 0o600)
         proxy = self.start(config)
-        self.assert_logged(proxy, f"would fail now, because {NAME} may not do what root could: .*access_log.file: {log} "
+        proxy.wait_for_match(f"would fail now, because {NAME} may not do what root could: .*access_log.file: {log} "
                                   "cannot be written to: Permission denied")
         before = os.path.getsize(log)
         self.assert_serves(proxy.address("at0"))

@@ -62,8 +62,8 @@ class Reload(TlsTest):
         self.replace({"key": place["key"]}, self.rsa)
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reload_failures_total") == 1)
-        self.assertTrue(proxy.wait_for_output("expected the key of the certificate in"))
-        self.assertTrue(proxy.wait_for_output("stay in use"))
+        proxy.wait_for_output("expected the key of the certificate in")
+        proxy.wait_for_output("stay in use")
         self.assertEqual(exchange(self.secure(proxy.address()), b"hello"), b"hello")
         self.replace(place, self.rsa)
         proxy.signal(signal.SIGHUP)
@@ -261,7 +261,7 @@ class Stapling(TlsTest):
         self.assertIn(message, check(self, config, status=1)[1])
         proxy.signal(signal.SIGHUP)
         proxy.wait_for(lambda s: s.total("tls_reloads_total") == 1)
-        self.assertTrue(proxy.wait_for_output(message))
+        proxy.wait_for_output(message)
         self.assertIsNone(self.stapled(proxy))
 
 
@@ -372,7 +372,7 @@ class Identity(TlsTest):
             with self.assertRaises(ssl.SSLError):
                 sock.recv(1)
             proxy.wait_for(lambda s: s.ended("tls_handshake") == 1)
-            self.assertTrue(proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED"))
+            proxy.wait_for_output("CERTIFICATE_VERIFY_FAILED")
 
 
 class Handshakes(TlsTest):

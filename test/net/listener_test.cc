@@ -274,6 +274,32 @@ TEST(ListenerTest, StopBeforeStart) {
   EXPECT_EQ(test::open_descriptors(), descriptors);
 }
 
+// Defect: a connection that came while accepting stopped, in the rest of that turn of the loop, was reset.
+TEST(ListenerTest, ConnectionWhileStoppingReachesTheOwner) {
+  for (const bool started : {true, false}) {
+    Loop loop;
+    Acceptor owner;
+    const int fd = open_tcp();
+    const uint16_t port = test::port_of(fd);
+    Listener listener(loop->ring(), loop->timers(), owner, fd, false);
+    if (started) listener.start();
+    loop.settle();
+    Peer early(test::tcp_connect(port));
+    listener.stop();
+    EXPECT_EQ(listener.stopped(), !started);
+    if (started) {
+      Peer late(test::tcp_connect(port));
+      loop.until([&] { return listener.stopped(); });
+      EXPECT_EQ(owner.accepted.size(), 2u);
+      late.read();
+      EXPECT_FALSE(late.ended || late.error != 0);
+    }
+    early.read();
+    EXPECT_FALSE(early.ended || early.error != 0);
+    EXPECT_EQ(listener.fd(), -1);
+  }
+}
+
 // The kernel has accepted, and the worker stopped before the completion: the connection must not be left open.
 // Defect: connections that the kernel had accepted, or that waited in the backlog, were closed when accepting stopped.
 TEST(ListenerTest, AcceptedAfterTheStopReachesTheOwner) {

@@ -103,8 +103,9 @@ TEST_F(FilePoolTest, BlocksAreReservedInStepsAndReturned) {
   files_.trim();
   EXPECT_EQ(files_.disk_bytes(), 5 * kExtent);
   expect_on_disk(files_);
-  chunks.clear();
+  chunks.erase(chunks.begin() + 1, chunks.end());  // The pool's thread returns blocks once more than a step is free.
   EXPECT_EQ(files_.disk_bytes(), 5 * kExtent) << "not by who releases";
+  chunks.clear();
   files_.trim();
   EXPECT_EQ(files_.disk_bytes(), 0u);
   EXPECT_EQ(files_.file_system_bytes(), 0u);

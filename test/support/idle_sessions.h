@@ -54,7 +54,10 @@ class IdleSession final : public Session {
 
 class IdleSessionFactory final : public SessionFactory {
  public:
-  void start(ClientAcceptor&, int fd, int) override { close(fd); }
+  void start(ClientAcceptor& acceptor, int fd, int) override {
+    close(fd);
+    new IdleSession(acceptor);
+  }
   void adopt(ClientAcceptor& acceptor, Session& session) override {
     static_cast<IdleSession&>(session).move_to(acceptor);
   }
@@ -85,6 +88,7 @@ class IdleAcceptors {
   }
 
   ClientAcceptor& operator[](size_t i) { return *all_[i]; }
+  uint16_t port(size_t i) const { return ports_[i]; }
   Worker& worker() { return *worker_; }
   void add_sessions(size_t acceptor, int count) {
     for (int i = 0; i < count; ++i) add_session(acceptor, {});
@@ -103,6 +107,9 @@ class IdleAcceptors {
     any.sin_family = AF_INET;
     any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int fd = open_listener(reinterpret_cast<sockaddr*>(&any), sizeof any, {}).value();
+    socklen_t length = sizeof any;
+    getsockname(fd, reinterpret_cast<sockaddr*>(&any), &length);
+    ports_.push_back(ntohs(any.sin_port));
     ClientAcceptor::Context context{*worker_,
                                     global_,
                                     std::make_shared<ListenerState>(config_.listeners[0], config_.upstreams, limits_),
@@ -123,6 +130,7 @@ class IdleAcceptors {
   std::unique_ptr<WorkerCounters> counters_;
   std::shared_ptr<ResetCounters> resets_ = std::make_shared<ResetCounters>();
   std::shared_ptr<ListenerLimits> limits_;
+  std::vector<uint16_t> ports_;
   std::vector<std::unique_ptr<ClientAcceptor>> all_;
 };
 

@@ -24,8 +24,8 @@ def histograms_of_code():
 
 
 def counters_of_code():
-    report = source("src/proxy/server/metrics_report.cc")
-    names = set(re.findall(r'(?:\bline\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report)) | histograms_of_code()
+    report = "".join(source(f"src/proxy/server/{name}_report.cc") for name in ("metrics", "process"))
+    names = set(re.findall(r'(?:\bmetric_line\(\w+,|\bmember\(|\bLine\{)\s*"(\w+)"', report)) | histograms_of_code()
     for version in "12":
         table = strings_between(source("src/proxy/metrics/http_counters.cc"), f"kHttp{version}[] =", "};")
         names |= {f"http{version}_{name}_total" for name in table}
@@ -36,7 +36,7 @@ def reasons_of_code():
     """Reasons by the label whose values they are."""
     http = source("src/proxy/metrics/http_counters.cc")
     sessions = source("src/proxy/metrics/l4_counters.cc")
-    report = source("src/proxy/server/metrics_report.cc")
+    report, process = (source(f"src/proxy/server/{name}_report.cc") for name in ("metrics", "process"))
     errors = source("src/proxy/upstream/endpoint.cc")
     errors = errors[errors.index("connect_error_name("):]
     return {
@@ -48,9 +48,9 @@ def reasons_of_code():
         "overload": set(strings_between(source("src/proxy/metrics/overload_counters.cc"), "overload_action_name(OverloadAction action)",
                                         "};")),
         "relaxed": set(re.findall(r'Relaxed\{"(\w+)"', report)),
-        "body file": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_body_file("):])),
-        "admin": set(re.findall(r'"reason=\\"(\w+)\\""', report[report.index("string format_admin("):
-                                                                   report.index("string format_body_file(")])),
+        "body file": set(re.findall(r'"reason=\\"(\w+)\\""', process[process.index("string format_body_file("):])),
+        "admin": set(re.findall(r'"reason=\\"(\w+)\\""', process[process.index("string format_admin("):
+                                                                    process.index("string format_body_file(")])),
     }
 
 

@@ -73,11 +73,23 @@ class Verdict(unittest.TestCase):
                        GTEST.format(message="another connection's data"),
                        GTEST.format(message="waited in vain\n/w/x.cc:1: Failure\nthe bytes are wrong"),
                        "Segmentation fault", ""):
-            self.assertEqual(self.judge(("e2e.a_test", output)), (1, ""), output)
+            code, printed = self.judge(("e2e.a_test", output))
+            self.assertEqual((code, printed[:20]), (1, "failed: e2e.a_test: "), output)
+
+    def test_failures_are_printed(self):
+        """Defect: of a test file that hung, CI printed its name and nothing else."""
+        for output, expected in (
+                (PYTHON.format(raised="AssertionError: wrong byte at 7"), "AssertionError: wrong byte at 7"),
+                (GTEST.format(message="waited in vain\n/w/x.cc:1: Failure\nbytes are wrong"), "Failed | waited in vain"),
+                ("test_a ... ok\n\na_test.py: ended by SIGALRM; where its threads are:\n  File a",
+                 "test_a ... ok | a_test.py: ended by SIGALRM; where its threads are: | File a")):
+            code, printed = self.judge(("e2e.a_test", output))
+            self.assertEqual((code, printed.splitlines()[0]), (1, f"failed: e2e.a_test: {expected}"))
 
     def test_at_most_two_are_rerun(self):
         late = PYTHON.format(raised="AssertionError: waited 10 s for counters")
-        self.assertEqual(self.judge(*[(f"e2e.{name}_test", late) for name in "abc"]), (1, ""))
+        code, printed = self.judge(*[(f"e2e.{name}_test", late) for name in "abc"])
+        self.assertEqual((code, printed.count("failed: "), printed.count("unsteady: ")), (1, 3, 0))
 
     def test_skips(self):
         listed = "[ RUN      ] A.B\n/w/x.cc:10: Skipped\nrelease builds write no pattern\n[  SKIPPED ] A.B (0 ms)"

@@ -3,9 +3,9 @@
 
     tools/test.d/verdict.py PRESET LastTest.log STATUS-OF-CTEST
 
-Prints a line "skipped: ..." for each test that was skipped for a reason that is not listed in tools/test.d/skips, and
-"unsteady: ..." for those to be rerun. Exit code 1 when something failed that is not a wait that was too short, or, with
-CI=true, when a test was skipped without a listed reason.
+Prints a line "skipped: ..." for each test that was skipped for a reason that is not listed in tools/test.d/skips,
+"unsteady: ..." for those to be rerun, and "failed: ..." with the reason for each failure otherwise. Exit code 1 when
+something failed that is not a wait that was too short, or, with CI=true, when a test was skipped without a listed reason.
 """
 
 import os
@@ -21,6 +21,8 @@ TIMEOUT = re.compile(r"waited \d+(\.\d+)? s for |waited in vain|did not end with
 # None of these can be caused by a slow machine, wherever they occur.
 NEVER = re.compile(r"Sanitizer|runtime error: |check failed|leak was reported| at exit\b|exit code -?[1-9]|Segmentation fault")
 MOST = 2
+# What is printed of a failure.
+LAST_LINES, MOST_CHARACTERS = 30, 2000
 
 ENTRY = re.compile(r'^\d+/\d+ Testing: (.*)$', re.M)
 # The line of an exception: not indented, and its class at the beginning.
@@ -102,6 +104,10 @@ def main():
     if status == "0":
         return 0
     if not failed or len(failed) > MOST or not all(excusable(output) for _, output in failed):
+        for name, output in failed:
+            # Without its own summary, its last lines.
+            for why in failures(output) or ["\n".join(output.strip().splitlines()[-LAST_LINES:])]:
+                print(f"failed: {name}: " + " | ".join(filter(None, map(str.strip, why.splitlines())))[:MOST_CHARACTERS])
         return 1
     print("unsteady: " + " ".join(name for name, _ in failed))
     return 0

@@ -125,7 +125,10 @@ void ClientAcceptor::take(ConnectionBalance::Accepted connection) {
 
 void ClientAcceptor::begin(ConnectionBalance::Accepted connection) {
   factory_->start(*this, connection.fd, connection.family);
-  if (draining_ && sessions_) sessions_->drain();  // It was accepted before accepting stopped.
+  // If accepting has stopped, the session has missed the pass through the others.
+  if (!sessions_) return;
+  if (draining_) sessions_->drain();
+  if (successor_) move(*sessions_);
 }
 
 void ClientAcceptor::close_unused(int fd) {

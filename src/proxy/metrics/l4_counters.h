@@ -133,7 +133,7 @@ struct WorkerGauges {
   Counter pool_budget_bytes, pool_held_bytes, pool_borrowed_bytes, pool_claims, pool_recalls;
   Counter posted_bytes, parked, no_buffers;
   Counter copied_bytes, packed, receives, sends, zero_copy_sends, zero_copy_copied;
-  Counter batches, completions, overflows;
+  Counter batches, coalesced_batches, completions, overflows;
   OverloadCounters overload;
 };
 

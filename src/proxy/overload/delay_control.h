@@ -12,11 +12,11 @@ namespace sluice {
 
 /// Decides which share of the requests of a worker is refused, by how long its events wait.
 ///
-/// An event waits at most as long as the turn of the loop in which it arrives, so the length of turns is the delay.
-/// Whether there is too much of it is decided as by CoDel (RFC 8289): by the shortest delay of each tick, so that
-/// bursts that drain do not count, and only when it has been above the target for a whole interval. How much is refused
-/// is decided as by PIE (RFC 8033): a share that a proportional-integral controller adapts, as CoDel's own rule expects
-/// senders that slow down when they notice a loss.
+/// An event waits at most as long as the turn of the loop in which it arrives, and a request then waits for a turn that
+/// has room for it (ForwardQueue): the longer one of the two is the delay. Whether there is too much of it is decided
+/// as by CoDel (RFC 8289): by the shortest delay of each tick, so that bursts that drain do not count, and only when it
+/// has been above the target for a whole interval. How much is refused is decided as by PIE (RFC 8033): a share that a
+/// proportional-integral controller adapts, as CoDel's own rule expects senders that slow down when they notice a loss.
 ///
 /// The pressure goes from 0 to 1, or to 2 if requests of normal priority may be refused. Up to 1 it is the share of the
 /// requests of low priority that are refused; what is above that, the share of those of normal priority. It skips the
@@ -31,9 +31,10 @@ class DelayControl {
     bool refuses_normal = false;  ///< Not only requests of low priority.
   };
 
-  /// A turn has ended that began at `began_ms` and took `busy_ms`, without the wait before it.
-  void note_turn(uint64_t began_ms, uint64_t busy_ms, const Settings& settings) {
-    least_ms_ = std::min(least_ms_, busy_ms);
+  /// A turn has ended that began at `began_ms` and took `busy_ms`, without the wait before it. `wait_ms`: how long the
+  /// first of the requests has waited that are left for the next turn; 0: none is.
+  void note_turn(uint64_t began_ms, uint64_t busy_ms, uint64_t wait_ms, const Settings& settings) {
+    least_ms_ = std::min(least_ms_, std::max(busy_ms, wait_ms));
     const uint64_t now_ms = began_ms + busy_ms;
     if (now_ms >= tick_ends_ms_) [[unlikely]]
       tick(now_ms, settings);
@@ -66,7 +67,7 @@ class DelayControl {
   void tick(uint64_t now_ms, const Settings& settings);
 
   uint64_t tick_ends_ms_ = 0;
-  uint64_t least_ms_ = UINT64_MAX;  // The shortest turn of this tick.
+  uint64_t least_ms_ = UINT64_MAX;  // The shortest delay of this tick.
   bool low_seen_ = false;           // Since the last tick.
   uint64_t above_since_ms_ = 0;     // When the delay rose above the target; 0: it is below.
   uint64_t delay_ms_ = 0;

@@ -56,8 +56,8 @@ class WorkerOverload {
   }
 
   /// A turn of the loop has ended: see DelayControl.
-  void note_turn(uint64_t began_ms, uint64_t busy_ms) {
-    delay_.note_turn(began_ms, busy_ms,
+  void note_turn(uint64_t began_ms, uint64_t busy_ms, uint64_t wait_ms) {
+    delay_.note_turn(began_ms, busy_ms, wait_ms,
                      {state_.delay_target_ms(), state_.delay_interval_ms(), state_.refuses_normal()});
     if (delay_.sheds() || reported_) [[unlikely]]
       note_shedding(began_ms + busy_ms);

@@ -102,6 +102,11 @@ std::string escaped(std::string_view value) {
   return result;
 }
 
+void metric_line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {
+  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value,
+                  "\n");
+}
+
 std::string exposition(std::string_view lines, MetricsFormat format) {
   struct Series {
     std::string_view metric;

@@ -21,6 +21,9 @@ std::string_view metrics_content_type(MetricsFormat format);
 /// The value of a label as both formats have it between quotes. A line break becomes a blank.
 std::string escaped(std::string_view value);
 
+/// Appends the line `sluice_NAME{LABELS} VALUE`, without braces if there are no labels.
+void metric_line(std::string& out, std::string_view name, std::string_view labels, uint64_t value);
+
 /// Makes a page of lines such as `sluice_x_total{a="b"} 1`: all series of a metric together, behind its HELP and TYPE,
 /// in the order in which the metrics first occur. A metric whose name ends with `_total` is a counter; one that has
 /// help and whose series end with `_bucket`, `_sum` and `_count` is a histogram; any other is a gauge. The page is

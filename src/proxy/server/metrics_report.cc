@@ -7,13 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "net/worker.h"
 #include "proxy/config/load/scalar.h"
-#include "proxy/overload/overload_state.h"
 #include "proxy/server/concurrency_figures.h"
 #include "proxy/server/exposition.h"
-#include "proxy/xds/resource_kind.h"
 #include "sluice/copied.h"
 #include "sluice/tier.h"
-#include "sluice/version.h"
 
 namespace sluice {
 
@@ -29,11 +26,6 @@ uint64_t sum(const Workers& workers, Get get) {
   return total;
 }
 
-void line(std::string& out, std::string_view name, std::string_view labels, uint64_t value) {
-  absl::StrAppend(&out, "sluice_", name, labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}", " ", value,
-                  "\n");
-}
-
 void listener_lines(std::string& out, const Workers& workers, size_t index, const config::Listener& listener) {
   const auto total = [&](auto get) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return get(*w.listeners[index]); });
@@ -45,42 +37,45 @@ void listener_lines(std::string& out, const Workers& workers, size_t index, cons
     const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.refused[r]; });
     over += n;
     if (n)
-      line(reasons, "refused_total", absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
+      metric_line(reasons, "refused_total",
+                  absl::StrCat(label, ",limit=\"", refusal_name(static_cast<Refusal>(r)), "\""), n);
   }
   for (size_t e = 0; e < kSessionEndCount; ++e) {
     const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.ended[e]; });
     over += n;
     if (n) {
-      line(reasons, "sessions_ended_total",
-           absl::StrCat(label, ",reason=\"", session_end_name(static_cast<SessionEnd>(e)), "\""), n);
+      metric_line(reasons, "sessions_ended_total",
+                  absl::StrCat(label, ",reason=\"", session_end_name(static_cast<SessionEnd>(e)), "\""), n);
     }
   }
   for (size_t s = 0; s < kStayReasonCount; ++s) {
     const uint64_t n = total([&](const ListenerCounters& c) -> const Counter& { return c.stayed[s]; });
     if (n) {
-      line(reasons, "not_moved_total",
-           absl::StrCat(label, ",reason=\"", stay_reason_name(static_cast<StayReason>(s)), "\""), n);
+      metric_line(reasons, "not_moved_total",
+                  absl::StrCat(label, ",reason=\"", stay_reason_name(static_cast<StayReason>(s)), "\""), n);
     }
   }
   // Read behind those that are over, so that what ends meanwhile does not make the difference negative.
   const uint64_t accepted = total([](const ListenerCounters& c) -> const Counter& { return c.accepted; });
   const uint64_t resumed = total([](const ListenerCounters& c) -> const Counter& { return c.resumed; });
-  line(out, "accepted_total", label, accepted);
-  line(out, "resumed_total", label, resumed);
-  line(out, "rebalanced_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.rebalanced; }));
-  line(out, "sessions_active", label, accepted + resumed - over);
-  line(out, "accept_pauses_total", label,
-       total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
-  line(out, "received_bytes_total", label,
-       total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
-  line(out, "sent_bytes_total", label, total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
+  metric_line(out, "accepted_total", label, accepted);
+  metric_line(out, "resumed_total", label, resumed);
+  metric_line(out, "rebalanced_total", label,
+              total([](const ListenerCounters& c) -> const Counter& { return c.rebalanced; }));
+  metric_line(out, "sessions_active", label, accepted + resumed - over);
+  metric_line(out, "accept_pauses_total", label,
+              total([](const ListenerCounters& c) -> const Counter& { return c.accept_pauses; }));
+  metric_line(out, "received_bytes_total", label,
+              total([](const ListenerCounters& c) -> const Counter& { return c.bytes_in; }));
+  metric_line(out, "sent_bytes_total", label,
+              total([](const ListenerCounters& c) -> const Counter& { return c.bytes_out; }));
   if (listener.tls || listener.alts) {
-    line(out, "tls_handshakes_total", label,
-         total([](const ListenerCounters& c) -> const Counter& { return c.tls_handshakes; }));
-    line(out, "tls_resumed_total", label,
-         total([](const ListenerCounters& c) -> const Counter& { return c.tls_resumed; }));
-    line(out, "tls_truncated_total", label,
-         total([](const ListenerCounters& c) -> const Counter& { return c.tls_truncated; }));
+    metric_line(out, "tls_handshakes_total", label,
+                total([](const ListenerCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    metric_line(out, "tls_resumed_total", label,
+                total([](const ListenerCounters& c) -> const Counter& { return c.tls_resumed; }));
+    metric_line(out, "tls_truncated_total", label,
+                total([](const ListenerCounters& c) -> const Counter& { return c.tls_truncated; }));
   }
   out += reasons;
 }
@@ -102,14 +97,14 @@ void health_lines(std::string& out, const UpstreamState& state, size_t endpoint,
     if (each.health.ejected_until_ms.load(std::memory_order_relaxed) != 0) ++ejected;
   }
   if (state.config().health_check) {
-    line(out, "endpoint_healthy", label, healthy ? 1 : 0);
-    line(out, "endpoint_health_checks_total", label, checks);
-    line(out, "endpoint_health_checks_failed_total", label, failed_checks);
-    line(out, "endpoint_health_checks_not_made_total", label, checks_not_made);
+    metric_line(out, "endpoint_healthy", label, healthy ? 1 : 0);
+    metric_line(out, "endpoint_health_checks_total", label, checks);
+    metric_line(out, "endpoint_health_checks_failed_total", label, failed_checks);
+    metric_line(out, "endpoint_health_checks_not_made_total", label, checks_not_made);
   }
   if (state.ejections()) {
-    line(out, "endpoint_ejected", label, ejected);
-    line(out, "endpoint_ejections_total", label, ejections);
+    metric_line(out, "endpoint_ejected", label, ejected);
+    metric_line(out, "endpoint_ejections_total", label, ejections);
   }
 }
 
@@ -117,17 +112,17 @@ void health_lines(std::string& out, const UpstreamState& state, size_t endpoint,
 void name_lines(std::string& out, std::string_view label, size_t endpoint, const UpstreamState& state,
                 const EndpointView& view) {
   const ResolveCounters& resolving = state.resolving(endpoint);
-  line(out, "resolve_lookups_total", label, resolving.lookups.value());
-  line(out, "resolve_failures_total", label, resolving.failures.value());
-  line(out, "resolve_empty_total", label, resolving.empty.value());
-  line(out, "resolve_changes_total", label, resolving.changes.value());
-  line(out, "resolve_left_out_total", label, resolving.left_out.value());
-  line(out, "resolve_addresses", label, resolving.addresses.value());
+  metric_line(out, "resolve_lookups_total", label, resolving.lookups.value());
+  metric_line(out, "resolve_failures_total", label, resolving.failures.value());
+  metric_line(out, "resolve_empty_total", label, resolving.empty.value());
+  metric_line(out, "resolve_changes_total", label, resolving.changes.value());
+  metric_line(out, "resolve_left_out_total", label, resolving.left_out.value());
+  metric_line(out, "resolve_addresses", label, resolving.addresses.value());
   for (const uint32_t slot : view.present()) {
     if (state.slots().configured(slot) != endpoint) continue;
-    line(out, "endpoint_address_connections_active",
-         absl::StrCat(label, ",address=\"", escaped(state.slots().text(slot)), "\""),
-         state.endpoint(slot).active.load(std::memory_order_relaxed));
+    metric_line(out, "endpoint_address_connections_active",
+                absl::StrCat(label, ",address=\"", escaped(state.slots().text(slot)), "\""),
+                state.endpoint(slot).active.load(std::memory_order_relaxed));
   }
 }
 
@@ -137,8 +132,8 @@ void address_lines(std::string& out, const UpstreamState& state, const EndpointV
   const uint64_t now_ms = monotonic_ms();
   uint64_t up = 0;
   for (const uint32_t slot : view.present()) up += state.endpoint(slot).up(now_ms) ? 1 : 0;
-  line(out, "upstream_addresses", label, view.present().size());
-  line(out, "upstream_addresses_up", label, up);
+  metric_line(out, "upstream_addresses", label, view.present().size());
+  metric_line(out, "upstream_addresses_up", label, up);
 }
 
 // Open connections of each configured or added endpoint, over all its present and earlier addresses.
@@ -160,39 +155,39 @@ void endpoint_lines(std::string& out, const Workers& workers, size_t upstream, s
   const std::vector<config::Endpoint>& configured = state.config().endpoints;
   const std::string label =
       absl::StrCat("upstream=\"", escaped(state.config().name), "\",endpoint=\"", escaped(name), "\"");
-  line(out, "endpoint_connections_total", label,
-       total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
-  line(out, "endpoint_connections_active", label, active);
+  metric_line(out, "endpoint_connections_total", label,
+              total([](const EndpointCounters& c) -> const Counter& { return c.connected; }));
+  metric_line(out, "endpoint_connections_active", label, active);
   if (endpoint < configured.size() && configured[endpoint].is_resolved()) name_lines(out, label, endpoint, state, view);
   if (state.config().tls || state.config().alts) {
-    line(out, "endpoint_tls_handshakes_total", label,
-         total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
-    line(out, "endpoint_tls_resumed_total", label,
-         total([](const EndpointCounters& c) -> const Counter& { return c.tls_resumed; }));
-    line(out, "endpoint_tls_truncated_total", label,
-         total([](const EndpointCounters& c) -> const Counter& { return c.tls_truncated; }));
+    metric_line(out, "endpoint_tls_handshakes_total", label,
+                total([](const EndpointCounters& c) -> const Counter& { return c.tls_handshakes; }));
+    metric_line(out, "endpoint_tls_resumed_total", label,
+                total([](const EndpointCounters& c) -> const Counter& { return c.tls_resumed; }));
+    metric_line(out, "endpoint_tls_truncated_total", label,
+                total([](const EndpointCounters& c) -> const Counter& { return c.tls_truncated; }));
   }
-  line(out, "endpoint_received_bytes_total", label,
-       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
-  line(out, "endpoint_sent_bytes_total", label,
-       total([](const EndpointCounters& c) -> const Counter& { return c.bytes_out; }));
+  metric_line(out, "endpoint_received_bytes_total", label,
+              total([](const EndpointCounters& c) -> const Counter& { return c.bytes_in; }));
+  metric_line(out, "endpoint_sent_bytes_total", label,
+              total([](const EndpointCounters& c) -> const Counter& { return c.bytes_out; }));
   health_lines(out, state, endpoint, label);
   for (size_t e = 0; e < kConnectErrorCount; ++e) {
     const uint64_t n = total([&](const EndpointCounters& c) -> const Counter& { return c.connect_errors[e]; });
     if (n == 0) continue;
-    line(out, "endpoint_connect_errors_total",
-         absl::StrCat(label, ",kind=\"", connect_error_name(static_cast<ConnectError>(e)), "\""), n);
+    metric_line(out, "endpoint_connect_errors_total",
+                absl::StrCat(label, ",kind=\"", connect_error_name(static_cast<ConnectError>(e)), "\""), n);
   }
 }
 
 void codec_lines(std::string& out, std::string_view label, const auto& total) {
   for (const auto& each : http1_counters()) {
     const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http1.*each.member; });
-    if (n) line(out, absl::StrCat("http1_", each.name, "_total"), label, n);
+    if (n) metric_line(out, absl::StrCat("http1_", each.name, "_total"), label, n);
   }
   for (const auto& each : http2_counters()) {
     const uint64_t n = total([&](const CodecCounters& c) -> const Counter& { return c.http2.*each.member; });
-    if (n) line(out, absl::StrCat("http2_", each.name, "_total"), label, n);
+    if (n) metric_line(out, absl::StrCat("http2_", each.name, "_total"), label, n);
   }
 }
 
@@ -200,10 +195,10 @@ void compression_lines(std::string& out, std::string_view label, const auto& tot
   for (size_t i = 0; i < kContentCodings; ++i) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.compressed[i]; });
     const std::string_view coding = content_coding_name(static_cast<ContentCoding>(i));
-    if (n) line(out, "http_compressed_total", absl::StrCat(label, ",coding=\"", coding, "\""), n);
+    if (n) metric_line(out, "http_compressed_total", absl::StrCat(label, ",coding=\"", coding, "\""), n);
   }
   const auto member = [&](std::string_view name, Counter HttpCounters::* counter) {
-    line(out, name, label, total([&](const HttpCounters& c) -> const Counter& { return c.*counter; }));
+    metric_line(out, name, label, total([&](const HttpCounters& c) -> const Counter& { return c.*counter; }));
   };
   member("http_compression_refused_total", &HttpCounters::compression_refused);
   member("http_compression_in_bytes_total", &HttpCounters::compression_in_bytes);
@@ -218,39 +213,39 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
     return total([&](const HttpCounters& c) -> const Counter& { return c.*counter; });
   };
   const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
-  line(out, "http_connections_total", label + ",version=\"1.1\"", member(&HttpCounters::connections_h1));
-  line(out, "http_connections_total", label + ",version=\"2\"", member(&HttpCounters::connections_h2));
+  metric_line(out, "http_connections_total", label + ",version=\"1.1\"", member(&HttpCounters::connections_h1));
+  metric_line(out, "http_connections_total", label + ",version=\"2\"", member(&HttpCounters::connections_h2));
   uint64_t over = 0;
   std::string reasons;
   for (size_t e = 0; e < kHttpEndCount; ++e) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.ended[e]; });
     over += n;
     if (n) {
-      line(reasons, "http_requests_ended_total",
-           absl::StrCat(label, ",reason=\"", http_end_name(static_cast<HttpEnd>(e)), "\""), n);
+      metric_line(reasons, "http_requests_ended_total",
+                  absl::StrCat(label, ",reason=\"", http_end_name(static_cast<HttpEnd>(e)), "\""), n);
     }
   }
   const uint64_t requests = member(&HttpCounters::requests);  // Last, as above.
-  line(out, "http_requests_total", label, requests);
-  line(out, "http_requests_active", label, requests - over);
+  metric_line(out, "http_requests_total", label, requests);
+  metric_line(out, "http_requests_active", label, requests - over);
   out += reasons;
   for (size_t s = 1; s < 6; ++s) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.statuses[s]; });
-    if (n) line(out, "http_responses_total", absl::StrCat(label, ",class=\"", s, "xx\""), n);
+    if (n) metric_line(out, "http_responses_total", absl::StrCat(label, ",class=\"", s, "xx\""), n);
   }
-  line(out, "http_request_body_bytes_total", label, member(&HttpCounters::request_bytes));
-  line(out, "http_response_body_bytes_total", label, member(&HttpCounters::response_bytes));
-  line(out, "http_retries_total", label, member(&HttpCounters::retries));
-  line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
-  line(out, "http_memory_pauses_total", label, member(&HttpCounters::memory_pauses));
-  line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
-  line(out, "http_trailer_fields_dropped_total", label, member(&HttpCounters::trailer_fields_dropped));
-  line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
+  metric_line(out, "http_request_body_bytes_total", label, member(&HttpCounters::request_bytes));
+  metric_line(out, "http_response_body_bytes_total", label, member(&HttpCounters::response_bytes));
+  metric_line(out, "http_retries_total", label, member(&HttpCounters::retries));
+  metric_line(out, "http_tunnels_total", label, member(&HttpCounters::tunnels));
+  metric_line(out, "http_memory_pauses_total", label, member(&HttpCounters::memory_pauses));
+  metric_line(out, "http_header_timeouts_total", label, member(&HttpCounters::header_timeouts));
+  metric_line(out, "http_trailer_fields_dropped_total", label, member(&HttpCounters::trailer_fields_dropped));
+  metric_line(out, "http_paths_changed_total", label, member(&HttpCounters::paths_changed));
   for (size_t i = 0; i < kClaimCount; ++i) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.claims_refused[i]; });
     if (n)
-      line(out, "http_claims_refused_total", absl::StrCat(label, ",field=\"", claim_name(static_cast<Claim>(i)), "\""),
-           n);
+      metric_line(out, "http_claims_refused_total",
+                  absl::StrCat(label, ",field=\"", claim_name(static_cast<Claim>(i)), "\""), n);
   }
   struct Relaxed {
     const char* kind;
@@ -261,34 +256,34 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
         Relaxed{"escaped_slashes", &HttpCounters::slashes_escaped}, Relaxed{"backslashes", &HttpCounters::backslashes},
         Relaxed{"dot_parameters", &HttpCounters::dot_parameters}}) {
     if (const uint64_t n = member(relaxed.counter)) {
-      line(out, "http_paths_relaxed_total", absl::StrCat(label, ",rule=\"", relaxed.kind, "\""), n);
+      metric_line(out, "http_paths_relaxed_total", absl::StrCat(label, ",rule=\"", relaxed.kind, "\""), n);
     }
   }
   if (listener.http->compression) compression_lines(out, label, total);
   if (const uint64_t written =
           total([](const HttpCounters& c) -> const Counter& { return c.body_file.written_bytes; })) {
-    line(out, "http_body_file_written_bytes_total", label, written);
+    metric_line(out, "http_body_file_written_bytes_total", label, written);
   }
   if (const uint64_t refused = total([](const HttpCounters& c) -> const Counter& { return c.body_file.refused; })) {
-    line(out, "http_body_file_refused_total", label, refused);
+    metric_line(out, "http_body_file_refused_total", label, refused);
   }
   for (size_t i = 0; i < kForwardAuthResultCount; ++i) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.forward_auth[i]; });
     const char* const result = forward_auth_result_name(static_cast<ForwardAuthResult>(i));
-    if (n) line(out, "http_forward_auth_total", absl::StrCat(label, ",result=\"", result, "\""), n);
+    if (n) metric_line(out, "http_forward_auth_total", absl::StrCat(label, ",result=\"", result, "\""), n);
   }
   if (const uint64_t n = member(&HttpCounters::forward_auth_unchecked)) {
-    line(out, "http_forward_auth_unchecked_total", label, n);
+    metric_line(out, "http_forward_auth_unchecked_total", label, n);
   }
   for (size_t i = 0; i < kGlobalRateLimitResultCount; ++i) {
     const uint64_t n = total([&](const HttpCounters& c) -> const Counter& { return c.global_rate_limits[i]; });
     const char* const result = global_rate_limit_result_name(static_cast<GlobalRateLimitResult>(i));
-    if (n) line(out, "http_global_rate_limit_total", absl::StrCat(label, ",result=\"", result, "\""), n);
+    if (n) metric_line(out, "http_global_rate_limit_total", absl::StrCat(label, ",result=\"", result, "\""), n);
   }
   if (listener.http->tracing) {
-    line(out, "http_trace_spans_exported_total", label, member(&HttpCounters::trace_spans_exported));
-    line(out, "http_trace_spans_lost_total", label, member(&HttpCounters::trace_spans_lost));
-    line(out, "http_trace_spans_dropped_total", label, member(&HttpCounters::trace_spans_dropped));
+    metric_line(out, "http_trace_spans_exported_total", label, member(&HttpCounters::trace_spans_exported));
+    metric_line(out, "http_trace_spans_lost_total", label, member(&HttpCounters::trace_spans_lost));
+    metric_line(out, "http_trace_spans_dropped_total", label, member(&HttpCounters::trace_spans_dropped));
   }
   codec_lines(out, label,
               [&](auto get) { return total([&](const HttpCounters& c) -> const Counter& { return get(c.codecs); }); });
@@ -296,14 +291,14 @@ void http_listener_lines(std::string& out, const Workers& workers, size_t index,
 
 void concurrency_lines(std::string& out, const Workers& workers, size_t index, const std::string& label) {
   const ConcurrencyFigures figures = ConcurrencyFigures::of(workers, index);
-  line(out, "upstream_concurrency_limit", label, figures.limit);
-  line(out, "upstream_concurrency_in_flight", label, figures.in_flight);
-  line(out, "upstream_concurrency_waiting", label, figures.waiting);
-  line(out, "upstream_concurrency_base_latency", label, figures.base_us / 1000);
+  metric_line(out, "upstream_concurrency_limit", label, figures.limit);
+  metric_line(out, "upstream_concurrency_in_flight", label, figures.in_flight);
+  metric_line(out, "upstream_concurrency_waiting", label, figures.waiting);
+  metric_line(out, "upstream_concurrency_base_latency", label, figures.base_us / 1000);
   for (size_t i = 0; i < config::kPriorityCount; ++i) {
     const std::string priority = config::Scalar<config::Priority>::print(static_cast<config::Priority>(i));
-    line(out, "upstream_concurrency_refused_total", absl::StrCat(label, ",priority=\"", priority, "\""),
-         figures.refused[i]);
+    metric_line(out, "upstream_concurrency_refused_total", absl::StrCat(label, ",priority=\"", priority, "\""),
+                figures.refused[i]);
   }
 }
 
@@ -316,17 +311,17 @@ void http_upstream_lines(std::string& out, const Workers& workers, size_t index,
   };
   const std::string label = absl::StrCat("upstream=\"", escaped(state.config().name), "\"");
   if (member(&UpstreamHttpCounters::connections_opened) == 0) return;
-  line(out, "upstream_requests_total", label, member(&UpstreamHttpCounters::requests));
-  line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
-  line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
-  line(out, "upstream_connections_stale_total", label, member(&UpstreamHttpCounters::connections_stale));
-  line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
-  line(out, "upstream_mirrored_total", label, member(&UpstreamHttpCounters::mirrored));
-  line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
-  line(out, "upstream_retries_total", label, member(&UpstreamHttpCounters::retries));
-  line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
-  line(out, "upstream_hedges_total", label, member(&UpstreamHttpCounters::hedges));
-  line(out, "upstream_hedges_won_total", label, member(&UpstreamHttpCounters::hedges_won));
+  metric_line(out, "upstream_requests_total", label, member(&UpstreamHttpCounters::requests));
+  metric_line(out, "upstream_connections_opened_total", label, member(&UpstreamHttpCounters::connections_opened));
+  metric_line(out, "upstream_connections_reused_total", label, member(&UpstreamHttpCounters::connections_reused));
+  metric_line(out, "upstream_connections_stale_total", label, member(&UpstreamHttpCounters::connections_stale));
+  metric_line(out, "upstream_pending_refused_total", label, member(&UpstreamHttpCounters::pending_refused));
+  metric_line(out, "upstream_mirrored_total", label, member(&UpstreamHttpCounters::mirrored));
+  metric_line(out, "upstream_mirrors_given_up_total", label, member(&UpstreamHttpCounters::mirrors_given_up));
+  metric_line(out, "upstream_retries_total", label, member(&UpstreamHttpCounters::retries));
+  metric_line(out, "upstream_retries_over_budget_total", label, member(&UpstreamHttpCounters::retries_over_budget));
+  metric_line(out, "upstream_hedges_total", label, member(&UpstreamHttpCounters::hedges));
+  metric_line(out, "upstream_hedges_won_total", label, member(&UpstreamHttpCounters::hedges_won));
   if (state.config().adaptive_concurrency) concurrency_lines(out, workers, index, label);
   codec_lines(out, label, [&](auto get) {
     return total([&](const UpstreamHttpCounters& c) -> const Counter& { return get(c.codecs); });
@@ -345,7 +340,7 @@ void balancer_lines(std::string& out, const Workers& workers, size_t index, cons
                            Line{"upstream_panics_total", &Balancer::Counters::panics}}) {
     const uint64_t n =
         sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.balancers[index]).*each.counter; });
-    if (n) line(out, each.name, label, n);
+    if (n) metric_line(out, each.name, label, n);
   }
 }
 
@@ -354,16 +349,16 @@ void rate_limit_lines(std::string& out, const Workers& workers, size_t index, co
   const auto total = [&](Counter RateLimitCounters::* member) {
     return sum(workers, [&](const WorkerCounters& w) -> const Counter& { return (*w.rate_limits[index]).*member; });
   };
-  line(out, "rate_limited_total", label, total(&RateLimitCounters::limited));
-  line(out, "rate_limit_dry_run_total", label, total(&RateLimitCounters::dry_run));
-  line(out, "rate_limit_delayed_total", label, total(&RateLimitCounters::delayed));
-  line(out, "rate_limit_dry_run_delayed_total", label, total(&RateLimitCounters::dry_run_delayed));
-  line(out, "rate_limit_evictions_total", label, total(&RateLimitCounters::evictions));
+  metric_line(out, "rate_limited_total", label, total(&RateLimitCounters::limited));
+  metric_line(out, "rate_limit_dry_run_total", label, total(&RateLimitCounters::dry_run));
+  metric_line(out, "rate_limit_delayed_total", label, total(&RateLimitCounters::delayed));
+  metric_line(out, "rate_limit_dry_run_delayed_total", label, total(&RateLimitCounters::dry_run_delayed));
+  metric_line(out, "rate_limit_evictions_total", label, total(&RateLimitCounters::evictions));
   if (!limit.rate.is_bytes()) return;
-  line(out, "rate_limit_bytes_total", label, total(&RateLimitCounters::bytes));
-  line(out, "rate_limit_delayed_bytes_total", label, total(&RateLimitCounters::delayed_bytes));
-  line(out, "rate_limit_pauses_total", label, total(&RateLimitCounters::pauses));
-  line(out, "rate_limit_dry_run_delayed_bytes_total", label, total(&RateLimitCounters::dry_run_delayed_bytes));
+  metric_line(out, "rate_limit_bytes_total", label, total(&RateLimitCounters::bytes));
+  metric_line(out, "rate_limit_delayed_bytes_total", label, total(&RateLimitCounters::delayed_bytes));
+  metric_line(out, "rate_limit_pauses_total", label, total(&RateLimitCounters::pauses));
+  metric_line(out, "rate_limit_dry_run_delayed_bytes_total", label, total(&RateLimitCounters::dry_run_delayed_bytes));
 }
 
 void worker_lines(std::string& out, const Workers& workers) {
@@ -373,29 +368,31 @@ void worker_lines(std::string& out, const Workers& workers) {
   for (size_t tier = 0; tier < kTierCount; ++tier) {
     const uint64_t bytes =
         sum(workers, [&](const WorkerCounters& w) -> const Counter& { return w.gauges->tier_out_bytes[tier]; });
-    if (bytes) line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
+    if (bytes)
+      metric_line(out, "pool_tier_bytes", absl::StrCat("tier=\"", tier_bytes(static_cast<int>(tier)), "\""), bytes);
   }
-  line(out, "pool_borrowed_bytes", "", total(&WorkerGauges::pool_borrowed_bytes));
-  line(out, "pool_claims_total", "", total(&WorkerGauges::pool_claims));
-  line(out, "pool_recalls_total", "", total(&WorkerGauges::pool_recalls));
-  line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
-  line(out, "pool_peak_bytes", "", total(&WorkerGauges::pool_out_bytes_peak));
-  line(out, "pool_mapped_bytes", "", total(&WorkerGauges::pool_mapped_bytes));
-  line(out, "pool_posted_bytes", "", total(&WorkerGauges::posted_bytes));
-  line(out, "pool_pinned_bytes", "", total(&WorkerGauges::pool_out_bytes) - total(&WorkerGauges::posted_bytes));
-  line(out, "pool_refused_total", "", total(&WorkerGauges::pool_refused));
-  line(out, "pool_discarded_bytes_total", "", total(&WorkerGauges::pool_discarded_bytes));
-  line(out, "receives_parked", "", total(&WorkerGauges::parked));
-  line(out, "receives_without_buffer_total", "", total(&WorkerGauges::no_buffers));
-  line(out, "copied_bytes_total", "", total(&WorkerGauges::copied_bytes));
-  line(out, "packed_total", "", total(&WorkerGauges::packed));
-  line(out, "receives_total", "", total(&WorkerGauges::receives));
-  line(out, "sends_total", "", total(&WorkerGauges::sends));
-  line(out, "zero_copy_sends_total", "", total(&WorkerGauges::zero_copy_sends));
-  line(out, "zero_copy_copied_total", "", total(&WorkerGauges::zero_copy_copied));
-  line(out, "loop_batches_total", "", total(&WorkerGauges::batches));
-  line(out, "loop_completions_total", "", total(&WorkerGauges::completions));
-  line(out, "completion_overflows_total", "", total(&WorkerGauges::overflows));
+  metric_line(out, "pool_borrowed_bytes", "", total(&WorkerGauges::pool_borrowed_bytes));
+  metric_line(out, "pool_claims_total", "", total(&WorkerGauges::pool_claims));
+  metric_line(out, "pool_recalls_total", "", total(&WorkerGauges::pool_recalls));
+  metric_line(out, "pool_bytes", "", total(&WorkerGauges::pool_out_bytes));
+  metric_line(out, "pool_peak_bytes", "", total(&WorkerGauges::pool_out_bytes_peak));
+  metric_line(out, "pool_mapped_bytes", "", total(&WorkerGauges::pool_mapped_bytes));
+  metric_line(out, "pool_posted_bytes", "", total(&WorkerGauges::posted_bytes));
+  metric_line(out, "pool_pinned_bytes", "", total(&WorkerGauges::pool_out_bytes) - total(&WorkerGauges::posted_bytes));
+  metric_line(out, "pool_refused_total", "", total(&WorkerGauges::pool_refused));
+  metric_line(out, "pool_discarded_bytes_total", "", total(&WorkerGauges::pool_discarded_bytes));
+  metric_line(out, "receives_parked", "", total(&WorkerGauges::parked));
+  metric_line(out, "receives_without_buffer_total", "", total(&WorkerGauges::no_buffers));
+  metric_line(out, "copied_bytes_total", "", total(&WorkerGauges::copied_bytes));
+  metric_line(out, "packed_total", "", total(&WorkerGauges::packed));
+  metric_line(out, "receives_total", "", total(&WorkerGauges::receives));
+  metric_line(out, "sends_total", "", total(&WorkerGauges::sends));
+  metric_line(out, "zero_copy_sends_total", "", total(&WorkerGauges::zero_copy_sends));
+  metric_line(out, "zero_copy_copied_total", "", total(&WorkerGauges::zero_copy_copied));
+  metric_line(out, "loop_batches_total", "", total(&WorkerGauges::batches));
+  metric_line(out, "loop_coalesced_batches_total", "", total(&WorkerGauges::coalesced_batches));
+  metric_line(out, "loop_completions_total", "", total(&WorkerGauges::completions));
+  metric_line(out, "completion_overflows_total", "", total(&WorkerGauges::overflows));
 }
 
 void overload_lines(std::string& out, const Workers& workers) {
@@ -403,17 +400,17 @@ void overload_lines(std::string& out, const Workers& workers) {
     const uint64_t n =
         sum(workers, [i](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.actions[i]; });
     const char* const action = overload_action_name(static_cast<OverloadAction>(i));
-    line(out, "overload_actions_total", absl::StrCat("action=\"", action, "\""), n);
+    metric_line(out, "overload_actions_total", absl::StrCat("action=\"", action, "\""), n);
   }
   uint64_t delay_ms = 0, shed_percent = 0;
   for (const auto& worker : workers) {
     delay_ms = std::max(delay_ms, worker->gauges->overload.delay_ms.value());
     shed_percent = std::max(shed_percent, worker->gauges->overload.shed_percent.value());
   }
-  line(out, "overload_closed_bytes_total", "",
-       sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.closed_bytes; }));
-  line(out, "overload_loop_delay", "", delay_ms);
-  line(out, "overload_refused_percent", "", shed_percent);
+  metric_line(out, "overload_closed_bytes_total", "",
+              sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->overload.closed_bytes; }));
+  metric_line(out, "overload_loop_delay", "", delay_ms);
+  metric_line(out, "overload_refused_percent", "", shed_percent);
 }
 
 }  // namespace
@@ -445,6 +442,7 @@ void update_gauges(Worker& worker, WorkerGauges& gauges) {
   gauges.zero_copy_sends.set(counters.zero_copy_sends);
   gauges.zero_copy_copied.set(counters.zero_copy_copied);
   gauges.batches.set(counters.batches);
+  gauges.coalesced_batches.set(counters.coalesced_batches);
   gauges.completions.set(counters.completions);
   gauges.overflows.set(worker.ring().overflows());
 }
@@ -458,19 +456,19 @@ uint64_t resets_of(const Workers& workers, SessionKind kind) {
 std::string format_stats(const config::Config& config, const ControlCounters& control, const Workers& workers,
                          const std::vector<std::shared_ptr<UpstreamState>>& upstreams) {
   std::string out;
-  line(out, "config_reloads_total", "", control.reloads.value());
-  line(out, "config_reload_failures_total", "", control.reload_failures.value());
-  line(out, "upgrades_total", "", control.upgrades.value());
-  line(out, "upgrade_failures_total", "", control.upgrade_failures.value());
-  line(out, "configurations", "", control.configurations.value());
-  line(out, "configurations_drained_total", "", control.configurations_drained.value());
+  metric_line(out, "config_reloads_total", "", control.reloads.value());
+  metric_line(out, "config_reload_failures_total", "", control.reload_failures.value());
+  metric_line(out, "upgrades_total", "", control.upgrades.value());
+  metric_line(out, "upgrade_failures_total", "", control.upgrade_failures.value());
+  metric_line(out, "configurations", "", control.configurations.value());
+  metric_line(out, "configurations_drained_total", "", control.configurations_drained.value());
   for (size_t kind = 0; kind < kSessionKindCount; ++kind) {
     const uint64_t n = resets_of(workers, static_cast<SessionKind>(kind));
     const char* const name = session_kind_name(static_cast<SessionKind>(kind));
-    if (n) line(out, "sessions_reset_total", absl::StrCat("kind=\"", name, "\""), n);
+    if (n) metric_line(out, "sessions_reset_total", absl::StrCat("kind=\"", name, "\""), n);
   }
-  line(out, "tls_reloads_total", "", control.tls_reloads.value());
-  line(out, "tls_reload_failures_total", "", control.tls_reload_failures.value());
+  metric_line(out, "tls_reloads_total", "", control.tls_reloads.value());
+  metric_line(out, "tls_reload_failures_total", "", control.tls_reload_failures.value());
   for (size_t i = 0; i < config.listeners.size(); ++i) {
     listener_lines(out, workers, i, config.listeners[i]);
     if (config.listeners[i].http) http_listener_lines(out, workers, i, config.listeners[i]);
@@ -480,8 +478,8 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
     http_upstream_lines(out, workers, u, *upstreams[u]);
     balancer_lines(out, workers, u, *upstreams[u]);
     if (const Ejections* const ejections = upstreams[u]->ejections()) {
-      line(out, "upstream_ejections_refused_total",
-           absl::StrCat("upstream=\"", escaped(config.upstreams[u].name), "\""), ejections->refused());
+      metric_line(out, "upstream_ejections_refused_total",
+                  absl::StrCat("upstream=\"", escaped(config.upstreams[u].name), "\""), ejections->refused());
     }
     const EndpointView view(upstreams[u]->slots());
     address_lines(out, *upstreams[u], view);
@@ -497,120 +495,11 @@ std::string format_stats(const config::Config& config, const ControlCounters& co
   const uint64_t budget = config.memory.budget_of(workers.size());
   const uint64_t held =
       sum(workers, [](const WorkerCounters& w) -> const Counter& { return w.gauges->pool_held_bytes; });
-  line(out, "pool_budget_bytes", "", budget);
-  line(out, "pool_guaranteed_bytes", "", config.memory.worker_budget.bytes * workers.size());
-  line(out, "pool_available_bytes", "", budget > held ? budget - held : 0);
+  metric_line(out, "pool_budget_bytes", "", budget);
+  metric_line(out, "pool_guaranteed_bytes", "", config.memory.worker_budget.bytes * workers.size());
+  metric_line(out, "pool_available_bytes", "", budget > held ? budget - held : 0);
   worker_lines(out, workers);
   overload_lines(out, workers);
-  return out;
-}
-
-std::string format_scrape(const ScrapeState& state) {
-  std::string out;
-  line(out, "build_info", "version=\"" SLUICE_VERSION_STRING "\"", 1);
-  line(out, "ready", "", state.ready ? 1 : 0);
-  line(out, "config_generation", "", state.generation);
-  line(out, "config_applied_timestamp_seconds", "", static_cast<uint64_t>(state.applied_s));
-  for (size_t i = 0; i < state.responds.size(); ++i) {
-    line(out, "worker_responds", absl::StrCat("worker=\"", i, "\""), state.responds[i] ? 1 : 0);
-  }
-  return out;
-}
-
-std::string format_admin(const AdminCounters& counters) {
-  std::string out;
-  line(out, "admin_connections_accepted_total", "", counters.accepted.value());
-  line(out, "admin_connections_open", "", counters.open.value());
-  line(out, "admin_connections_refused_total", "", counters.refused_connections.value());
-  line(out, "admin_connections_evicted_total", "", counters.evicted.value());
-  line(out, "admin_requests_total", "", counters.requests.value());
-  line(out, "admin_requests_refused_total", "reason=\"unauthorized\"", counters.unauthorized.value());
-  line(out, "admin_requests_refused_total", "reason=\"host\"", counters.refused_hosts.value());
-  line(out, "admin_requests_refused_total", "reason=\"origin\"", counters.refused_origins.value());
-  line(out, "admin_requests_refused_total", "reason=\"too_large\"", counters.too_large.value());
-  line(out, "admin_requests_refused_total", "reason=\"memory\"", counters.refused_memory.value());
-  line(out, "admin_requests_refused_total", "reason=\"malformed\"", counters.malformed.value());
-  line(out, "admin_requests_refused_total", "reason=\"insecure\"", counters.insecure.value());
-  line(out, "admin_tls_handshakes_total", "", counters.tls_handshakes.value());
-  line(out, "admin_tls_failures_total", "", counters.tls_failures.value());
-  line(out, "admin_timeouts_total", "timeout=\"handshake\"", counters.handshake_timeouts.value());
-  line(out, "admin_timeouts_total", "timeout=\"idle\"", counters.idle_timeouts.value());
-  line(out, "admin_timeouts_total", "timeout=\"header\"", counters.header_timeouts.value());
-  line(out, "admin_timeouts_total", "timeout=\"send\"", counters.send_timeouts.value());
-  line(out, "admin_endpoint_changes_total", "", counters.endpoint_changes.value());
-  line(out, "admin_figures_timeouts_total", "", counters.figures_timeouts.value());
-  return out;
-}
-
-std::string format_xds(const XdsCounters& counters) {
-  std::string out;
-  line(out, "xds_connected", "", counters.stream.connected.value());
-  line(out, "xds_connects_total", "", counters.stream.connects.value());
-  line(out, "xds_failures_total", "", counters.stream.failures.value());
-  for (const xds::KindInfo& info : xds::kKinds) {
-    const auto kind = static_cast<size_t>(info.kind);
-    const auto labels = [&](std::string_view result) {
-      return absl::StrCat("kind=\"", info.label, "\",result=\"", result, "\"");
-    };
-    line(out, "xds_responses_total", labels("accepted"), counters.accepted[kind].value());
-    line(out, "xds_responses_total", labels("rejected"), counters.rejected[kind].value());
-  }
-  line(out, "xds_last_update_timestamp_seconds", "", counters.updated_s.value());
-  line(out, "xds_from_cache", "", counters.from_cache.value());
-  line(out, "xds_waiting_updates", "", counters.waiting.value());
-  line(out, "xds_wait_timeouts_total", "", counters.wait_timeouts.value());
-  line(out, "xds_expired_resources_total", "", counters.expired.value());
-  line(out, "xds_load_connected", "", counters.load_stream.connected.value());
-  line(out, "xds_load_connects_total", "", counters.load_stream.connects.value());
-  line(out, "xds_load_failures_total", "", counters.load_stream.failures.value());
-  line(out, "xds_load_reports_total", "", counters.load_reports.value());
-  line(out, "xds_health_connected", "", counters.health.stream.connected.value());
-  line(out, "xds_health_connects_total", "", counters.health.stream.connects.value());
-  line(out, "xds_health_failures_total", "", counters.health.stream.failures.value());
-  line(out, "xds_health_reports_total", "", counters.health.reports.value());
-  line(out, "xds_health_checked_endpoints", "", counters.health.checked_endpoints.value());
-  line(out, "xds_health_unhealthy_endpoints", "", counters.health.unhealthy_endpoints.value());
-  line(out, "xds_health_unknown_endpoints", "", counters.health.unknown_endpoints.value());
-  return out;
-}
-
-std::string format_overload(const OverloadState& state) {
-  std::string out;
-  line(out, "overload_memory_level", "", static_cast<uint64_t>(state.level()));
-  line(out, "overload_memory_used_bytes", "", state.used_bytes());
-  line(out, "overload_memory_limit_bytes", "", state.limit_bytes());
-  return out;
-}
-
-std::string format_body_file(const FilePool::Stats& stats) {
-  std::string out;
-  line(out, "body_file_bytes", "", stats.out_bytes);
-  line(out, "body_file_disk_bytes", "", stats.disk_bytes);
-  line(out, "body_file_limit_bytes", "", stats.limit_bytes);
-  line(out, "body_file_refused_total", "reason=\"limit\"", stats.refused_by_limit);
-  line(out, "body_file_refused_total", "reason=\"disk\"", stats.refused_by_disk);
-  return out;
-}
-
-std::string format_run_log(const RunLogCounts& counts) {
-  std::string out;
-  for (size_t i = 0; i < counts.lines.size(); ++i) {
-    const std::string_view level = log_level_name(static_cast<LogLevel>(i));
-    line(out, "log_lines_total", absl::StrCat("level=\"", level, "\""), counts.lines[i]);
-  }
-  line(out, "log_dropped_total", "stream=\"log\"", counts.dropped);
-  line(out, "log_dropped_total", "stream=\"stdout\"", counts.prints_dropped);
-  line(out, "log_errors_total", "", counts.errors);
-  line(out, "log_suppressed_total", "", counts.suppressed);
-  return out;
-}
-
-std::string format_access_log(const config::Listener& listener, uint64_t written, uint64_t dropped, uint64_t errors) {
-  const std::string label = absl::StrCat("listener=\"", escaped(listener.name), "\"");
-  std::string out;
-  line(out, "access_log_lines_total", label, written);
-  line(out, "access_log_dropped_total", label, dropped);
-  line(out, "access_log_errors_total", label, errors);
   return out;
 }
 

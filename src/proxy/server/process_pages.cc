@@ -27,7 +27,7 @@
 #include "proxy/server/error_page.h"
 #include "proxy/server/exposition.h"
 #include "proxy/server/latency_report.h"
-#include "proxy/server/metrics_report.h"
+#include "proxy/server/process_report.h"
 #include "proxy/server/profile_page.h"
 #include "proxy/server/upstream_page.h"
 #include "proxy/xds/config_dump.h"

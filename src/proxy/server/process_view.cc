@@ -9,6 +9,7 @@
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/run_log.h"
 #include "proxy/server/metrics_report.h"
+#include "proxy/server/process_report.h"
 
 namespace sluice {
 

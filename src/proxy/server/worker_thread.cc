@@ -169,7 +169,7 @@ void WorkerThread::apply_memory_level() {
 
 void WorkerThread::note_turn(uint64_t busy_ms) {
   const uint64_t now_ms = worker_->now_ms();
-  overload_->note_turn(now_ms, busy_ms);
+  overload_->note_turn(now_ms, busy_ms, http_->forward_queue().wait_ms());
   if (overload_->note_recalled(now_ms, worker_->pool().recalled_bytes())) [[unlikely]]
     review_memory();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "test/net/loop.h"
 #include "test/support/idle_sessions.h"
 
 namespace sluice {
@@ -55,6 +56,18 @@ TEST(VisitsTest, MovedSessionsStay) {
   acceptors[1].stop_accepting();
   acceptors[1].drain_all();
   EXPECT_EQ(most_in_turn(acceptors), kMostInTurn);
+}
+
+// Defect: a session whose connection came while accepting stopped stayed with the configuration before the reload.
+TEST(VisitsTest, LateSessionMovesToo) {
+  test::IdleAcceptors acceptors(2);
+  acceptors[0].start();
+  acceptors.worker().turn(0);
+  acceptors[0].hand_over(acceptors[1]);
+  test::Peer peer(test::tcp_connect(acceptors.port(0)));
+  for (int i = 0; i < 100 && !acceptors[0].idle(); ++i) acceptors.worker().turn(1);
+  EXPECT_EQ(acceptors.sessions(), 1u);
+  EXPECT_TRUE(acceptors[0].idle());
 }
 
 // A change of mind in the middle: what was to move is drained.

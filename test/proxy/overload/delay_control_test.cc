@@ -16,7 +16,7 @@ class DelayControlTest : public testing::Test {
   /// Turns of `busy_ms` each, for `duration_ms`.
   void turns(uint64_t busy_ms, uint64_t duration_ms, const DelayControl::Settings& settings = kSettings) {
     for (const uint64_t end_ms = now_ms_ + duration_ms; now_ms_ < end_ms; now_ms_ += busy_ms) {
-      control_.note_turn(now_ms_, busy_ms, settings);
+      control_.note_turn(now_ms_, busy_ms, 0, settings);
     }
   }
   /// A wait for events, of which a turn of a millisecond takes care.
@@ -38,6 +38,20 @@ TEST_F(DelayControlTest, RefusesNothingBelowTheTarget) {
   turns(99, 10'000);
   EXPECT_FALSE(control_.sheds());
   EXPECT_EQ(control_.delay_ms(), 99u);
+}
+
+// A turn forwards a bounded number of requests, so turns are short however many wait.
+TEST_F(DelayControlTest, WaitOfRequestsIsDelay) {
+  const auto short_turns = [&](uint64_t wait_ms) {
+    for (int i = 0; i < 2000; ++i) control_.note_turn(now_ms_++, 1, wait_ms, kSettings);
+  };
+  short_turns(99);
+  EXPECT_FALSE(control_.sheds());
+  short_turns(150);
+  EXPECT_TRUE(control_.sheds());
+  EXPECT_EQ(control_.delay_ms(), 150u);
+  short_turns(0);
+  EXPECT_FALSE(control_.sheds());
 }
 
 TEST_F(DelayControlTest, RefusesNothingBeforeTheIntervalIsOver) {
@@ -159,7 +173,7 @@ TEST(WorkerOverloadTest, CountsWhatItRefuses) {
                    .refuse = Priority::kNormal});
   OverloadCounters counters;
   WorkerOverload overload(state, counters, 2, 0);
-  for (uint64_t now_ms = 1000; now_ms < 20'000; now_ms += 500) overload.note_turn(now_ms, 500);
+  for (uint64_t now_ms = 1000; now_ms < 20'000; now_ms += 500) overload.note_turn(now_ms, 500, 0);
   ASSERT_TRUE(overload.sheds());
   uint64_t refused = 0;
   for (int i = 0; i < 100; ++i) refused += overload.sheds(Priority::kNormal);

@@ -511,14 +511,4 @@ void validate(const Config& config, Report& report) {
 
 void validate(const Config& config, Report& report, Checked* checked) { Checker(config, report, *checked).check(); }
 
-std::vector<TcpRoute> routes_of(const Tcp& tcp) {
-  if (tcp.forward.empty()) return tcp.routes;
-  return {TcpRoute{.match = std::nullopt, .forward = tcp.forward}};
-}
-
-std::vector<HttpRoute> routes_of(const Http& http) {
-  if (http.forward.empty()) return http.routes;
-  return {HttpRoute{.match = std::nullopt, .forward = http.forward, .respond = std::nullopt}};
-}
-
 }  // namespace sluice::config

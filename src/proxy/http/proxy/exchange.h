@@ -41,6 +41,8 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   RequestAttributes facts() const override { return attributes(); }
   bool may_repeat() const override;
   config::Priority priority() const override { return target_->route->priority; }
+  uint64_t waiting_since_ms() const override { return deadlines_.waiting_since_ms; }
+  void on_turn() override { send_request(); }
   // HedgedRequest::Owner
   uint64_t send_hedge(HttpStream& stream) override;
   void on_hedge_response(Head&& head, bool end) override;
@@ -113,6 +115,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   [[nodiscard]] bool begin_forwarding();
   bool is_body_too_large(uint64_t bytes) const;
   void find_deadline();
+  void forward();
   void send_request();
   void request_body(Buffer&& body, bool end);
   void request_trailers(Fields&& trailers);
@@ -183,7 +186,7 @@ class Exchange final : public UpstreamAttempts, public RequestContext, private M
   bool awaits_body() const;
   bool awaits_turn() const { return response_.awaits_turn() || body_.awaits_turn(); }
   bool awaits_client() const;
-  bool awaits_hedge() const { return request_ended_ && (upstream_ || waiting_); }
+  bool awaits_hedge() const { return request_ended_ && (upstream_ || (waiting_ && forward_list() == kNoList)); }
   uint64_t client_progress_ms() const;
   uint64_t stuck_since_ms() const;
   void note_activity() { deadlines_.active_ms = now_ms(); }

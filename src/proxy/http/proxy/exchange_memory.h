@@ -10,7 +10,7 @@ namespace sluice {
 class ExchangeMemory : public BlockMemory {
  public:
   /// Those who use it check that they fit.
-  static constexpr size_t kBlockBytes = 624;
+  static constexpr size_t kBlockBytes = 632;
 
   ExchangeMemory() : BlockMemory(kBlockBytes) {}
 };

@@ -101,7 +101,7 @@ void Exchange::advance() {
     to_->retry_budget().note_request(now_ms());
     step_ = PhaseStep::kSend;
   }
-  if (run_phases()) return send_request();
+  if (run_phases()) return forward();
   if (body_.collecting()) continue_request();
 }
 
@@ -222,6 +222,12 @@ PhaseResult Exchange::collect(uint64_t most_bytes) {
   client_->send_head(interim, false);
   session_->wake();
   return PhaseResult::wait();
+}
+
+// A retry does not wait for a turn, as the request has waited for one.
+void Exchange::forward() {
+  deadlines_.waiting_since_ms = now_ms();
+  if (priority() == config::Priority::kHigh || !wait_for_turn(/*alone=*/session_->streams() == 1)) send_request();
 }
 
 void Exchange::send_request() {

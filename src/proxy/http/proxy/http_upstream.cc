@@ -116,7 +116,7 @@ UpstreamConnection& HttpUpstream::connect(uint32_t endpoint) {
 }
 
 UpstreamConnection& HttpUpstream::add_connection(uint32_t endpoint) {
-  auto* const connection = new UpstreamConnection(*this, endpoint, ++newest_);
+  auto* const connection = new UpstreamConnection(*this, endpoint, ++newest_, static_cast<uint32_t>(all_.size()));
   all_.push_back(connection);
   return *connection;
 }

@@ -31,7 +31,7 @@ struct RequestDeadlines {
   uint64_t request_ms = started_ms;   ///< Request data last arrived, or reading resumed.
   uint64_t response_ms = started_ms;  ///< The client last took response data.
   uint64_t passed_ms = 0;             ///< The upstream last took request data.
-  uint64_t waiting_since_ms = 0;      ///< The request was complete at the upstream, or began to wait for a connection.
+  uint64_t waiting_since_ms = 0;      ///< The request was complete at the upstream, or began to wait to be sent.
   uint64_t retry_ms = kNever;         ///< When the request is resent, if a retry is scheduled.
 };
 

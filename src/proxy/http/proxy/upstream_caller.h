@@ -48,9 +48,20 @@ class UpstreamCaller : public StreamReceiver {
   /// It has no place any more.
   virtual void on_place_lost() = 0;
 
+  // Called by a ForwardQueue.
+  /// When it began to wait.
+  virtual uint64_t waiting_since_ms() const { return 0; }
+  /// A request that waited for a turn of the loop may be forwarded now.
+  virtual void on_turn() {}
+
   /// Sets the connection that the request waits for, or null.
   void set_awaited(UpstreamConnection* connection) { connection_ = connection; }
-  UpstreamCaller* next_waiting = nullptr;  // In the queue of a connection.
+  UpstreamCaller* next_waiting = nullptr;      // In a ForwardQueue, or in the queue of a connection.
+  UpstreamCaller* previous_waiting = nullptr;  // In a ForwardQueue.
+  /// The list of the ForwardQueue that the request is in, or kNoList.
+  uint8_t forward_list() const { return forward_list_; }
+  void set_forward_list(uint8_t list) { forward_list_ = list & kNoList; }
+  static constexpr uint8_t kNoList = 3;
 
  protected:
   ~UpstreamCaller() = default;
@@ -59,7 +70,8 @@ class UpstreamCaller : public StreamReceiver {
   TriedEndpoints tried_;
   uint64_t newest_ = 0;  // The upstream's newest connection when the request was last sent.
   uint16_t connects_ = 0;
-  bool wants_fresh_ = false;
+  bool wants_fresh_ : 1 = false;
+  uint8_t forward_list_ : 2 = kNoList;
 };
 
 }  // namespace sluice

@@ -24,6 +24,14 @@ namespace sluice {
 
 namespace {
 
+// Requests take the connection that became idle last, so it is found at once, however many there are.
+bool erase_from_back(std::vector<UpstreamConnection*>& list, const UpstreamConnection* connection) {
+  const auto found = std::find(list.rbegin(), list.rend(), connection);
+  if (found == list.rend()) return false;
+  list.erase(std::next(found).base());
+  return true;
+}
+
 // A connection is checked once after this long without activity.
 constexpr uint64_t kQuietMs = 1000;
 
@@ -42,8 +50,8 @@ using config::milliseconds;
 
 }  // namespace
 
-UpstreamConnection::UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number)
-    : HttpConnection(upstream.services()), upstream_(upstream), number_(number), endpoint_(endpoint) {
+UpstreamConnection::UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number, uint32_t place)
+    : HttpConnection(upstream.services()), upstream_(upstream), number_(number), endpoint_(endpoint), place_(place) {
   ++upstream_.existing_;
   upstream_.endpoint_counters(endpoint_).open.add();
   upstream_.hold(endpoint_);
@@ -289,8 +297,7 @@ bool UpstreamConnection::has_unsent() const { return codec_->has_output() || tra
 void UpstreamConnection::leave_lists() {
   UpstreamPool::Endpoint& endpoint = upstream_.endpoints_[endpoint_];
   if (std::exchange(listed_, false)) {
-    std::erase(endpoint.idle, this);
-    std::erase(endpoint.shared, this);
+    if (!erase_from_back(endpoint.idle, this)) erase_from_back(endpoint.shared, this);
   }
   if (state_ == State::kConnecting) {
     state_ = State::kGone;
@@ -425,7 +432,9 @@ void UpstreamConnection::on_gone() {
   stop_moving();
   leave_lists();
   state_ = State::kGone;
-  std::erase(upstream_.all_, this);
+  upstream_.all_.back()->place_ = place_;
+  std::swap(upstream_.all_[place_], upstream_.all_.back());
+  upstream_.all_.pop_back();
   // The worker is shutting down. What still waits is a copy of a request, whose client does not keep it.
   while (UpstreamCaller* const caller = first_waiting_) {
     remove_waiting(*caller);

@@ -17,9 +17,9 @@ class UpstreamPool;
 /// A connection to an endpoint, on which the proxy is the HTTP client. It destroys itself when it has closed.
 class UpstreamConnection final : public HttpConnection {
  public:
-  /// `number`: the upstream numbers its connections in the order of their creation. The upstream outlives the
-  /// connection.
-  UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number);
+  /// `number`: the upstream numbers its connections in the order of their creation. `place`: in the list of all its
+  /// connections. The upstream outlives the connection.
+  UpstreamConnection(UpstreamPool& upstream, uint32_t endpoint, uint64_t number, uint32_t place);
   ~UpstreamConnection() override;
 
   /// Schedules the connect for the end of the turn, or a later one: see on_woken().
@@ -142,6 +142,7 @@ class UpstreamConnection final : public HttpConnection {
   uint32_t users_ = 0;
   uint32_t requests_ = 0;
   uint32_t waiting_count_ = 0;
+  uint32_t place_;  // In UpstreamPool::all_.
   State state_ = State::kConnecting;
   bool listed_ = false;  // In Endpoint::idle or ::shared.
   bool draining_ = false;

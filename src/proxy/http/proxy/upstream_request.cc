@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "proxy/http/proxy/concurrency_limit.h"
+#include "proxy/http/proxy/http_services.h"
 #include "proxy/http/proxy/http_upstream.h"
 #include "proxy/http/proxy/upstream_connection.h"
 
@@ -59,8 +60,14 @@ void UpstreamRequest::take_upstream(UpstreamConnection& connection, HttpStream& 
   note_sent();
 }
 
+bool UpstreamRequest::wait_for_turn(bool alone) {
+  waiting_ = !to_->services().forward_queue().admit(*this, alone);
+  return waiting_;
+}
+
 void UpstreamRequest::stop_waiting() {
   if (!std::exchange(waiting_, false)) return;
+  if (forward_list() != kNoList) to_->services().forward_queue().remove(*this);
   if (connection_) connection_->remove_waiting(*this);
   leave_place();
 }

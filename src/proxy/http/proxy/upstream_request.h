@@ -19,6 +19,9 @@ class UpstreamRequest : public UpstreamCaller {
   uint16_t place_ = 0;            // In the upstream's ConcurrencyLimit; 0: none.
   bool outcome_counted_ = false;  // Of the request on its connection, in EndpointCounters.
 
+ protected:
+  bool waiting_ = false;  // Waiting for a turn of the loop, or for a connection.
+
  public:
   // UpstreamCaller
   void chose(uint32_t endpoint) final;
@@ -44,9 +47,12 @@ class UpstreamRequest : public UpstreamCaller {
   /// `complete`: whether all of the request has arrived.
   void call(bool complete);
   bool attempts_left() const;
+  /// Waits for a turn of the loop that has room for another request: see ForwardQueue. Returns false if there is no
+  /// need to wait.
+  [[nodiscard]] bool wait_for_turn(bool alone);
   /// The first step of on_upstream.
   void take_upstream(UpstreamConnection& connection, HttpStream& stream);
-  /// Stops waiting for a connection.
+  /// Stops waiting for a turn or a connection.
   void stop_waiting();
   /// Releases the stream. A stream that has not ended is reset.
   void leave_upstream();
@@ -85,7 +91,6 @@ class UpstreamRequest : public UpstreamCaller {
   /// endpoints that it has tried. Precondition: this one has left its own.
   void adopt(UpstreamRequest& other);
 
-  bool waiting_ = false;            // Waiting for a connection.
   HttpUpstream* to_ = nullptr;      // The upstream that the request goes to.
   HttpStream* upstream_ = nullptr;  // Null before there is a connection, and after the release.
   uint32_t attempts_ = 0;           // Attempts to find a connection, in total.

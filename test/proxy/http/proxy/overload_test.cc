@@ -43,7 +43,7 @@ class OverloadTest : public test::HttpRigTest {
   /// Makes the worker refuse most requests.
   void make_slow() {
     rig.overload_state.set_delay({.target = 100ms, .interval = 500ms, .refuse = Priority::kNormal});
-    for (uint64_t ms = 1000; ms < 30'000; ms += 1000) rig.overload.note_turn(ms, 1000);
+    for (uint64_t ms = 1000; ms < 30'000; ms += 1000) rig.overload.note_turn(ms, 1000, 0);
     ASSERT_TRUE(rig.overload.sheds());
   }
 
