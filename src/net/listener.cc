@@ -75,6 +75,12 @@ void set_listen_options(int fd, const ListenOptions& options) {
   listen(fd, options.backlog);
 }
 
+ino_t socket_number(int fd) {
+  struct stat file{};
+  fstat(fd, &file);
+  return file.st_ino;
+}
+
 Listener::Listener(Ring& ring, TimerWheel& timers, Owner& owner, int fd, bool shared)
     : ring_(ring),
       timers_(timers),

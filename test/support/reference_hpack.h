@@ -1,8 +1,9 @@
-// How libnghttp2 decodes the header blocks that HpackDecoder decodes.
+// How libnghttp2 decodes the header blocks that HpackDecoder decodes, and HpackEncoder makes.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,8 @@ class ReferenceHpack {
   ReferenceHpack(const ReferenceHpack&) = delete;
   ReferenceHpack& operator=(const ReferenceHpack&) = delete;
 
+  /// Sets the size of the table. The next block must announce it if it is smaller.
+  void set_table_bytes(uint32_t bytes) { SLUICE_CHECK(nghttp2_hd_inflate_change_table_size(inflater_, bytes) == 0); }
   /// The fields of a whole block. Nothing if it is malformed; then nothing can be decoded afterwards.
   std::optional<std::vector<ReferenceField>> decode(std::string_view block) {
     const std::string copy(block);  // Never null.

@@ -287,8 +287,10 @@ void ClientAcceptor::trim_heap() {
   }
 }
 
-void ClientAcceptor::stop_accepting() {
-  for (auto& listener : listeners_) listener->stop(/*leave_backlog=*/leaves_accepting_);
+void ClientAcceptor::stop_accepting(const SocketNumbers& kept) {
+  for (auto& listener : listeners_) {
+    listener->stop(/*leave_backlog=*/leaves_accepting_ || kept.contains(socket_number(listener->fd())));
+  }
   balance_.leave();
   factory_->stop();
 }
@@ -311,8 +313,8 @@ void ClientAcceptor::visit_all(bool with_moved) {
   worker().yielding_tasks().push(visit_task_);
 }
 
-void ClientAcceptor::hand_over(ClientAcceptor& successor) {
-  stop_accepting();
+void ClientAcceptor::hand_over(ClientAcceptor& successor, const SocketNumbers& kept) {
+  stop_accepting(kept);
   successor_ = &successor;
   next_visited_ = sessions_;
   worker().yielding_tasks().push(visit_task_);

@@ -54,6 +54,9 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->http_->set_body_file(self->next_body_file_);
     self->adopt(*std::exchange(self->next_, std::nullopt));
+    // The kernel accepts for a retired acceptor until the cancel is submitted. Who connects after the reload was
+    // reported must get the new configuration.
+    self->worker_->ring().submit();
     self->applied_.set_value();
   });
   request(leave_, [](Message& m, Worker&) {
@@ -434,7 +437,11 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
     if (is_new) acceptors_.back()->start();
   }
   set_shared_addresses(next);
-  for (auto& each : old) retire(std::move(each));
+  SocketNumbers kept;
+  for (const auto& of_listener : next.sockets) {
+    for (const ListenSocket& each : of_listener) kept.insert(socket_number(each.fd));
+  }
+  for (auto& each : old) retire(std::move(each), kept);
 }
 
 // Null if the listener does not share its addresses.
@@ -473,7 +480,7 @@ AccessLogTarget WorkerThread::access_log_of(const WorkerGeneration& next, size_t
 
 // Its sessions move to the acceptor of the listener that has its name now, if there is one that would have admitted
 // them. So do those that are still to move to it.
-void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old) {
+void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old, const SocketNumbers& kept) {
   const config::Listener& was = *old->listener().config;
   const auto successor = std::find_if(acceptors_.begin(), acceptors_.end(), [&](const auto& each) {
     const config::Listener& now = *each->listener().config;
@@ -484,9 +491,9 @@ void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old) {
   for (auto& each : old_acceptors_) {
     if (each.get() != leaving && each->successor() != leaving) continue;
     if (successor != acceptors_.end()) {
-      each->hand_over(**successor);
+      each->hand_over(**successor, kept);
     } else {
-      each->stop_accepting();
+      each->stop_accepting(kept);
       each->drain();
     }
   }

@@ -2,6 +2,8 @@
 // ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/un.h>
 
 #include <chrono>
@@ -63,13 +65,30 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
       options.features = test::kernel_features();
       options.max_sockets = 1024;
       options.budget_bytes = size_t{4} << 20;
+      sockets_.push_back({.fd = fd, .family = address.family(), .shared = unix_listener()});
       WorkerGeneration first(*generation_, i);
-      first.sockets = {{{.fd = fd, .family = address.family(), .shared = unix_listener()}}};
+      first.sockets = {{sockets_.back()}};
       workers_.push_back(std::make_unique<WorkerThread>(options, WorkerThread::Shared{global_}, std::move(first)));
       ASSERT_TRUE(workers_.back()->wait_until_ready().ok());
     }
     bound_ = bound;
     bound_length_ = length;
+  }
+
+  /// Makes every worker forward new connections to `origin`.
+  void reload_with(const Origin& origin) {
+    config_.upstreams[0].endpoints = {{.address = test::loopback_address(origin.port())}};
+    Generation next(config_, *generation_);
+    std::vector<std::future<void>> applied;
+    for (unsigned i = 0; i < kWorkers; ++i) {
+      WorkerGeneration part(next, i);
+      // The workers close the descriptors of the generation before.
+      sockets_[i].fd = ::dup(sockets_[i].fd);
+      part.sockets = {{sockets_[i]}};
+      applied.push_back(workers_[i]->apply(std::move(part), nullptr));
+    }
+    for (std::future<void>& each : applied) each.wait();
+    generation_.emplace(std::move(next));
   }
 
   Peer connect() {
@@ -117,6 +136,7 @@ class WorkersTest : public ::testing::TestWithParam<bool> {
   ConnectionLimit global_{100};
   std::optional<Generation> generation_;
   std::vector<std::unique_ptr<WorkerThread>> workers_;
+  std::vector<ListenSocket> sockets_;  // By worker, of the newest generation.
   sockaddr_storage bound_{};
   socklen_t bound_length_ = 0;
 };
@@ -188,6 +208,42 @@ TEST_P(WorkersTest, LimitsHoldAcrossWorkers) {
   for (auto& worker : workers_) worker->shut_down();
   until([&] { return all_stopped(); });
   expect_accounted();
+}
+
+// Defect: a reload was reported as applied before the kernel had been told to accept no more for the listener that it
+// replaced, so a client that connected then got the old configuration. Here the client has the processor as soon as the
+// reload is reported, and the workers, which share it, have it only when the client waits.
+TEST_P(WorkersTest, ConnectionsAfterAReloadGetItsConfiguration) {
+  cpu_set_t allowed, one;
+  ASSERT_EQ(pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof one, &one), 0);
+  std::thread([this] {
+    const sched_param none{};
+    EXPECT_EQ(pthread_setschedparam(pthread_self(), SCHED_IDLE, &none), 0);
+    start();
+  }).join();
+  Origin other;
+  size_t outdated = 0;
+  for (int round = 0; round < 20; ++round) {
+    Origin& now = round % 2 == 0 ? other : origin_;
+    Origin& before = round % 2 == 0 ? origin_ : other;
+    now.peers.clear();
+    before.peers.clear();
+    reload_with(now);
+    Peer client = connect();
+    client.send("question");
+    until([&] {
+      other.accept();
+      return !now.peers.empty() || !before.peers.empty();
+    });
+    outdated += !before.peers.empty();
+  }
+  EXPECT_EQ(outdated, 0u);
+  for (auto& worker : workers_) worker->shut_down();
+  until([&] { return all_stopped(); });
+  EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed), 0);
 }
 
 }  // namespace

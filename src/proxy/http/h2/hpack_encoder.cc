@@ -1,92 +1,126 @@
 #include "proxy/http/h2/hpack_encoder.h"
 
-#include <nghttp2/nghttp2.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <span>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
 #include "proxy/http/h2/field_rules.h"
 #include "proxy/http/h2/frame.h"
-#include "proxy/http/h2/hpack_memory.h"
+#include "proxy/http/h2/hpack_integer.h"
+#include "proxy/http/h2/huffman.h"
 
 namespace sluice {
+namespace {
 
-void HpackEncoder::wake() {
-  deflater_ = new_hpack_deflater(kHpackTableBytes);
-  if (used_) nghttp2_hd_deflate_change_table_size(deflater_, 0);
-  if (used_ || table_bytes_ != kHpackTableBytes) nghttp2_hd_deflate_change_table_size(deflater_, table_bytes_);
-  used_ = true;
+// What a field takes beside its texts: its index (3 bytes with any pattern) and their two sizes.
+constexpr size_t kFieldBytes = 3 + 2 * 4;
+// The same of all pseudo-header fields, and the texts that are not among those of the head.
+constexpr size_t kPseudoBytes = 5 * kFieldBytes + std::string_view(":protocolCONNECT").size();
+constexpr size_t kSizeUpdates = 2 * 3;
+constexpr size_t kChunkBytes = 1024;  // Consecutive heads share a chunk of this size.
+
+// Sets of entries of the static table (RFC 7541 appendix A).
+constexpr uint64_t set_of(std::initializer_list<unsigned> indices) {
+  uint64_t set = 0;
+  for (const unsigned index : indices) set |= uint64_t{1} << index;
+  return set;
+}
+// Fields whose values mostly differ from message to message, so that an entry would not be used twice.
+constexpr uint64_t kVolatile =
+    set_of({/*:path*/ 4, /*age*/ 21, /*content-length*/ 28, /*etag*/ 34, /*if-modified-since*/ 40,
+            /*if-none-match*/ 41, /*location*/ 46, /*set-cookie*/ 55});
+// Credentials never enter a table, from which they could be guessed (section 7.1).
+constexpr uint64_t kCredentials = set_of({/*authorization*/ 23, /*proxy-authorization*/ 49});
+// Nor does a short Cookie (section 7.1.3).
+constexpr unsigned kCookie = 32;
+constexpr size_t kShortCookie = 20;
+
+bool has(uint64_t set, unsigned index) { return (set >> index & 1) != 0; }
+
+std::byte* put_text(std::byte* to, std::string_view text) {
+  const size_t coded = huffman_size(text);
+  if (coded < text.size()) return huffman_encode(text, hpack::put_integer(to, 0x80, 7, coded));
+  to = hpack::put_integer(to, 0, 7, text.size());
+  if (!text.empty()) std::memcpy(to, text.data(), text.size());
+  return to + text.size();
 }
 
-void HpackEncoder::forget() {
-  if (deflater_) nghttp2_hd_deflate_del(std::exchange(deflater_, nullptr));
-}
+}  // namespace
 
 void HpackEncoder::set_table_bytes(uint32_t smallest, uint32_t bytes) {
-  table_bytes_ = std::min(bytes, kHpackTableBytes);
-  if (!deflater_) {
-    // The next deflater begins with the size at that time. A smaller size in between must be signaled too, which a
-    // change to 0 and back does.
-    used_ = used_ || smallest < table_bytes_;
-    return;
-  }
-  if (smallest < table_bytes_) nghttp2_hd_deflate_change_table_size(deflater_, smallest);
-  nghttp2_hd_deflate_change_table_size(deflater_, table_bytes_);
+  const uint32_t most = std::min(bytes, kHpackTableBytes);
+  smallest_bytes_ = static_cast<uint16_t>(std::min({uint32_t{smallest_bytes_}, smallest, most}));
+  table_.resize(smallest_bytes_);
+  table_.resize(most);
+}
+
+void HpackEncoder::park() {
+  if (table_.size() > 0) smallest_bytes_ = 0;
+  table_.clear();
 }
 
 // A header block that is being encoded into frames.
 class HpackEncoder::Block {
  public:
-  Block(nghttp2_hd_deflater* deflater, ChunkPool& pool, Buffer& to) : deflater_(deflater), pool_(pool), to_(to) {}
+  // `bytes`: the most that the fields take.
+  Block(HpackEncoder& encoder, ChunkPool& pool, Buffer& to, size_t bytes)
+      : table_(encoder.table_), pool_(pool), to_(to) {
+    bytes += Http2FrameHeader::kBytes + kSizeUpdates;
+    if (bytes <= kChunkBytes) {
+      room_ = frame_room(pool, to, bytes, kChunkBytes);
+    } else {
+      shared_ = false;
+      room_ = Lease(ChunkRef::take(bytes <= kMaxChunkBytes ? pool.get_metadata(bytes) : heap_chunk(bytes)), 0, bytes);
+    }
+    at_ = room_.data() + Http2FrameHeader::kBytes;
+    end_ = room_.data() + bytes;
+    announce_size(encoder);
+  }
 
   void add(std::string_view name, std::string_view value, bool sensitive = false) {
-    if (count_ == fields_.size() || text_bytes_ + name.size() + value.size() > kBatchBytes) encode();
-    const auto pointer = [](std::string_view text) {  // Never null.
-      return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.empty() ? "" : text.data()));
-    };
-    const uint8_t flags = sensitive ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
-    fields_[count_++] = {pointer(name), pointer(value), name.size(), value.size(), flags};
-    text_bytes_ += name.size() + value.size();
+    SLUICE_CHECK(name.size() + value.size() + kFieldBytes <= static_cast<size_t>(end_ - at_));
+    const HpackTable::StaticMatch found = HpackTable::find_static(name, value);
+    if (sensitive || has(kCredentials, found.name) || (found.name == kCookie && value.size() < kShortCookie)) {
+      const size_t named = found.name != 0 ? found.name : table_.find_name({name, value}, name);
+      return put_literal(0x10, 4, named, name, value);
+    }
+    if (found.field != 0) return put_index(found.field);
+    if (has(kVolatile, found.name)) return put_literal(0, 4, found.name, name, value);
+    const HpackTable::Tag tag(name, value);
+    if (const size_t index = table_.find(tag, name, value)) return put_index(index);
+    const size_t named = found.name != 0 ? found.name : table_.find_name(tag, name);
+    // An entry that would evict most others is no gain.
+    if (HpackTable::size_of(name, value) > table_.most_bytes() / 4 * 3) return put_literal(0, 4, named, name, value);
+    put_literal(0x40, 6, named, name, value);
+    table_.insert(pool_, name, value, tag);
   }
   enum class Of : uint8_t { kRequest, kResponse, kTrailers };
   void add(const Fields& fields, Of of) {
     for (const Fields::Field field : fields) {
-      if (belongs(field, of)) add(field.name, field.value, field.traits.sensitive || is_secret(field.name));
+      if (belongs(field, of)) add(field.name, field.value, field.traits.sensitive);
     }
   }
 
   void finish(uint32_t stream, bool end) {
-    encode();
-    const uint8_t end_flag = end ? Http2FrameHeader::kEndStream : uint8_t{0};
-    if (!block_) {  // The usual case: the whole block follows the room for its frame header.
-      const size_t size = first_.size() - Http2FrameHeader::kBytes;
-      if (size <= kHttp2FrameBytes) {
-        Http2FrameHeader{.length = static_cast<uint32_t>(size),
-                         .type = Http2FrameType::kHeaders,
-                         .flags = static_cast<uint8_t>(end_flag | Http2FrameHeader::kEndHeaders),
-                         .stream = stream}
-            .write(first_.data());
-        return append_first();
-      }
-      move_first();
+    const auto bytes = static_cast<size_t>(at_ - room_.data());
+    room_.truncate(bytes);
+    Http2FrameHeader header{
+        .type = Http2FrameType::kHeaders, .flags = end ? Http2FrameHeader::kEndStream : uint8_t{0}, .stream = stream};
+    if (bytes > Http2FrameHeader::kBytes + kHttp2FrameBytes) return append_frames(header);
+    header.length = static_cast<uint32_t>(bytes - Http2FrameHeader::kBytes);
+    header.flags |= Http2FrameHeader::kEndHeaders;
+    header.write(room_.data());
+    // A block that needs little of its chunk is copied next to its neighbors.
+    if (!shared_ && (bytes <= kChunkBytes || bytes < room_.tailroom())) {
+      Lease room = frame_room(pool_, to_, bytes, kChunkBytes);
+      std::memcpy(room.data(), room_.data(), bytes);
+      room_ = std::move(room);
     }
-    Http2FrameHeader header{.type = Http2FrameType::kHeaders, .flags = end_flag, .stream = stream};
-    do {
-      const size_t size = std::min(rest_.size(), size_t{kHttp2FrameBytes});
-      header.length = static_cast<uint32_t>(size);
-      if (size == rest_.size()) header.flags |= Http2FrameHeader::kEndHeaders;
-      Lease room = frame_room(pool_, to_, Http2FrameHeader::kBytes);
-      header.write(room.data());
-      to_.append(std::move(room));
-      to_.append(rest_.split_front(size));
-      header.type = Http2FrameType::kContinuation;
-      header.flags = 0;
-    } while (!rest_.empty());
+    to_.append(std::move(room_));
   }
 
  private:
@@ -102,68 +136,53 @@ class HpackEncoder::Block {
         return !http2::is_connection_specific(field.name);
     }
   }
-  // Credentials never enter a table, from which they could be guessed (RFC 7541 section 7.1).
-  static bool is_secret(std::string_view name) {
-    return (name.size() == 13 && name == "authorization") || (name.size() == 19 && name == "proxy-authorization");
+
+  // The next sizes of the table, as far as the peer does not know them (RFC 7541 section 4.2).
+  void announce_size(HpackEncoder& encoder) {
+    const auto most = static_cast<uint16_t>(table_.most_bytes());
+    if (encoder.smallest_bytes_ < std::min(most, encoder.announced_bytes_)) [[unlikely]] {
+      at_ = hpack::put_integer(at_, 0x20, 5, encoder.smallest_bytes_);
+      encoder.announced_bytes_ = encoder.smallest_bytes_;
+    }
+    if (encoder.announced_bytes_ != most) [[unlikely]]
+      at_ = hpack::put_integer(at_, 0x20, 5, most);
+    encoder.announced_bytes_ = encoder.smallest_bytes_ = most;
+  }
+  void put_index(size_t index) { at_ = hpack::put_integer(at_, 0x80, 7, index); }
+  void put_literal(uint8_t pattern, unsigned prefix_bits, size_t index, std::string_view name, std::string_view value) {
+    at_ = hpack::put_integer(at_, pattern, prefix_bits, index);
+    if (index == 0) at_ = put_text(at_, name);
+    at_ = put_text(at_, value);
+  }
+  void append_frames(Http2FrameHeader header) {
+    room_.trim_front(Http2FrameHeader::kBytes);
+    Buffer rest;
+    rest.append(std::move(room_));
+    do {
+      const size_t size = std::min(rest.size(), size_t{kHttp2FrameBytes});
+      header.length = static_cast<uint32_t>(size);
+      if (size == rest.size()) header.flags |= Http2FrameHeader::kEndHeaders;
+      Lease room = frame_room(pool_, to_, Http2FrameHeader::kBytes);
+      header.write(room.data());
+      to_.append(std::move(room));
+      to_.append(rest.split_front(size));
+      header.type = Http2FrameType::kContinuation;
+      header.flags = 0;
+    } while (!rest.empty());
   }
 
-  static constexpr size_t kBatchBytes = 32 * 1024;
-  static constexpr size_t kChunkBytes = 1024;  // Consecutive heads share a chunk of this size.
-
-  void encode() {
-    if (count_ == 0 && first_) return;
-    const size_t bound = nghttp2_hd_deflate_bound(deflater_, fields_.data(), count_);
-    Lease room;
-    const bool is_first = !first_ && !block_;
-    const size_t before = is_first ? Http2FrameHeader::kBytes : 0;
-    if (before + bound > kMaxChunkBytes) {
-      room = Lease(ChunkRef::take(heap_chunk(before + bound)), 0, before + bound);
-    } else {
-      room = Lease(ChunkRef::take(pool_.get_metadata(before + bound)), 0, 0);
-      room.grow_back(before + bound);
-    }
-    const nghttp2_ssize size = nghttp2_hd_deflate_hd2(deflater_, reinterpret_cast<uint8_t*>(room.data()) + before,
-                                                      bound, fields_.data(), count_);
-    SLUICE_CHECK(size >= 0);
-    room.truncate(before + static_cast<size_t>(size));
-    count_ = 0;
-    text_bytes_ = 0;
-    if (is_first) {
-      first_ = std::move(room);
-    } else {
-      if (!block_) move_first();
-      rest_.append(std::move(room));
-    }
-  }
-  // A block that needs little of its chunk is copied next to its neighbors.
-  void append_first() {
-    if (first_.size() > kChunkBytes && first_.size() * 2 > first_.size() + first_.tailroom()) {
-      return to_.append(std::move(first_));
-    }
-    Lease room = frame_room(pool_, to_, first_.size(), kChunkBytes);
-    std::memcpy(room.data(), first_.data(), first_.size());
-    to_.append(std::move(room));
-  }
-  void move_first() {
-    block_ = true;
-    first_.trim_front(Http2FrameHeader::kBytes);
-    rest_.append(std::move(first_));
-  }
-
-  nghttp2_hd_deflater* deflater_;
+  HpackTable& table_;
   ChunkPool& pool_;
   Buffer& to_;
-  Lease first_;  // Room for the frame header, and the first part of the block.
-  Buffer rest_;  // The whole block, if it takes more than first_.
-  bool block_ = false;
-  size_t count_ = 0;
-  size_t text_bytes_ = 0;
-  std::array<nghttp2_nv, 48> fields_;
+  Lease room_;     // For the frame header and the block.
+  std::byte* at_;  // Behind what is written.
+  const std::byte* end_;
+  bool shared_ = true;  // The chunk has room for other frames.
 };
 
 void HpackEncoder::encode_head(ChunkPool& pool, const Head& head, uint32_t stream, bool end, Buffer& to) {
-  if (!deflater_) wake();
-  Block block(deflater_, pool, to);
+  // The parts of a request are among the texts.
+  Block block(*this, pool, to, kPseudoBytes + head.fields.text_bytes() + head.fields.size() * kFieldBytes);
   std::array<char, 3> status;
   if (head.status != 0) {
     std::to_chars(status.data(), status.data() + status.size(), head.status);
@@ -185,8 +204,7 @@ void HpackEncoder::encode_head(ChunkPool& pool, const Head& head, uint32_t strea
 }
 
 void HpackEncoder::encode_trailers(ChunkPool& pool, const Fields& trailers, uint32_t stream, Buffer& to) {
-  if (!deflater_) wake();
-  Block block(deflater_, pool, to);
+  Block block(*this, pool, to, trailers.text_bytes() + trailers.size() * kFieldBytes);
   block.add(trailers, Block::Of::kTrailers);
   block.finish(stream, true);
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -9,16 +8,12 @@
 #include "sluice/buffer.h"
 #include "sluice/chunk_pool.h"
 
-struct nghttp2_hd_deflater;
-
 namespace sluice {
 
-/// The encoder of HPACK (RFC 7541): libnghttp2's. Its table lies in chunks of the current pool, and is created on first
-/// use.
+/// The encoder of HPACK (RFC 7541).
 class HpackEncoder {
  public:
   HpackEncoder() = default;
-  ~HpackEncoder() { forget(); }
   HpackEncoder(const HpackEncoder&) = delete;
   HpackEncoder& operator=(const HpackEncoder&) = delete;
 
@@ -32,24 +27,18 @@ class HpackEncoder {
   void encode_trailers(ChunkPool& pool, const Fields& trailers, uint32_t stream, Buffer& to);
 
   /// Frees the table. The next block begins with an empty one and signals that to the peer.
-  void park() { forget(); }
-  bool live() const { return deflater_ != nullptr; }
-  uint32_t table_bytes() const { return table_bytes_; }
+  void park();
+  uint32_t table_bytes() const { return static_cast<uint32_t>(table_.most_bytes()); }
   /// Continues after another encoder, whose `table_bytes` it takes: the next block begins with an empty table and
   /// signals that to the peer. Precondition: nothing was encoded.
-  void restore(uint32_t table_bytes) {
-    table_bytes_ = std::min(table_bytes, kHpackTableBytes);
-    used_ = true;
-  }
+  void restore(uint32_t table_bytes) { set_table_bytes(0, table_bytes); }
 
  private:
   class Block;
-  void wake();
-  void forget();
 
-  nghttp2_hd_deflater* deflater_ = nullptr;
-  uint32_t table_bytes_ = kHpackTableBytes;
-  bool used_ = false;  // The peer's table may have entries.
+  HpackTable table_;
+  uint16_t announced_bytes_ = kHpackTableBytes;  // The size of the table as the peer knows it.
+  uint16_t smallest_bytes_ = kHpackTableBytes;   // The smallest size since the last block.
 };
 
 }  // namespace sluice

@@ -73,13 +73,93 @@ constexpr std::array<HpackTable::Field, HpackTable::kStaticEntries> kStaticTable
     {"www-authenticate", ""},
 }};
 
+// The names of the static table by a perfect hash of their size, first and last character.
+class StaticNames {
+ public:
+  constexpr StaticNames() {
+    for (uint8_t i = 0; i < kStaticTable.size(); ++i) {
+      const std::string_view name = kStaticTable[i].name;
+      Slot& slot = slots_[slot_of(name)];
+      const bool is_new = slot.count == 0;
+      is_perfect_ = is_perfect_ && (is_new || kStaticTable[slot.first].name == name);
+      if (is_new) slot.first = i;
+      ++slot.count;
+    }
+  }
+  struct Slot {
+    uint8_t first = 0, count = 0;  // Entries of the same name follow each other.
+  };
+  // Precondition: the name is not empty.
+  constexpr Slot candidate(std::string_view name) const { return slots_[slot_of(name)]; }
+  constexpr bool is_perfect() const { return is_perfect_; }
+
+ private:
+  static constexpr unsigned kBits = 7;
+  // Found by trial, so that no two names have the same slot.
+  static constexpr uint32_t kMultiplier = 0xb8f11b8f;
+  static constexpr size_t slot_of(std::string_view name) {
+    const uint32_t key = static_cast<uint32_t>(name.size()) << 16 | uint32_t{static_cast<uint8_t>(name.front())} << 8 |
+                         static_cast<uint8_t>(name.back());
+    return key * kMultiplier >> (32 - kBits);
+  }
+  std::array<Slot, size_t{1} << kBits> slots_{};
+  bool is_perfect_ = true;
+};
+
+constexpr StaticNames kStaticNames;
+static_assert(kStaticNames.is_perfect());
+
+// Of its size and of its first and last eight characters: fields that differ mostly differ there.
+uint8_t hash_of(std::string_view text) {
+  uint64_t first = 0, last = 0;
+  if (text.size() >= sizeof first) {
+    std::memcpy(&first, text.data(), sizeof first);
+    std::memcpy(&last, text.data() + text.size() - sizeof last, sizeof last);
+  } else {
+    for (const char c : text) first = first << 8 | static_cast<uint8_t>(c);
+  }
+  constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // Of Fibonacci hashing: 2^64 divided by the golden ratio.
+  return static_cast<uint8_t>((((first * kMultiplier) ^ last) + text.size()) * kMultiplier >> 56);
+}
+
 }  // namespace
+
+HpackTable::StaticMatch HpackTable::find_static(std::string_view name, std::string_view value) {
+  if (name.empty()) return {};
+  const StaticNames::Slot slot = kStaticNames.candidate(name);
+  if (slot.count == 0 || kStaticTable[slot.first].name != name) return {};
+  const auto index = static_cast<uint8_t>(slot.first + 1);
+  for (uint8_t i = 0; i < slot.count; ++i) {
+    if (kStaticTable[slot.first + i].value == value) return {index, static_cast<uint8_t>(index + i)};
+  }
+  return {index, 0};
+}
+
+HpackTable::Tag::Tag(std::string_view of_name, std::string_view of_value)
+    : name(hash_of(of_name)), value(hash_of(of_value)) {}
 
 std::optional<HpackTable::Field> HpackTable::at(uint64_t index) const {
   if (index == 0 || index > kStaticEntries + count_) return std::nullopt;
   if (index <= kStaticEntries) return kStaticTable[index - 1];
   const Entry& found = entry(first_ + count_ - (index - kStaticEntries));
-  return Field{{text(found.offset), found.name_size}, {text(found.offset + found.name_size), found.value_size}};
+  return Field{name_of(found), value_of(found)};
+}
+
+size_t HpackTable::find(Tag tag, std::string_view name, std::string_view value) const {
+  for (size_t i = 0; i < count_; ++i) {
+    const Entry& each = entry(first_ + count_ - 1 - i);
+    if (each.tag.name != tag.name || each.tag.value != tag.value) continue;
+    if (name_of(each) == name && value_of(each) == value) return kStaticEntries + 1 + i;
+  }
+  return 0;
+}
+
+size_t HpackTable::find_name(Tag tag, std::string_view name) const {
+  for (size_t i = 0; i < count_; ++i) {
+    const Entry& each = entry(first_ + count_ - 1 - i);
+    if (each.tag.name == tag.name && name_of(each) == name) return kStaticEntries + 1 + i;
+  }
+  return 0;
 }
 
 void HpackTable::evict_above(size_t bytes) {
@@ -90,7 +170,7 @@ void HpackTable::evict_above(size_t bytes) {
   }
 }
 
-void HpackTable::insert(ChunkPool& pool, std::string_view name, std::string_view value) {
+void HpackTable::insert(ChunkPool& pool, std::string_view name, std::string_view value, Tag tag) {
   const size_t text_bytes = name.size() + value.size();
   if (text_bytes + kOverhead > most_bytes_) return evict_above(0);  // RFC 7541 section 4.4.
   evict_above(most_bytes_ - text_bytes - kOverhead);
@@ -100,7 +180,7 @@ void HpackTable::insert(ChunkPool& pool, std::string_view name, std::string_view
   }
   if (!name.empty()) std::memcpy(text(text_end_), name.data(), name.size());
   if (!value.empty()) std::memcpy(text(text_end_ + name.size()), value.data(), value.size());
-  entry(first_ + count_) = {text_end_, static_cast<uint16_t>(name.size()), static_cast<uint16_t>(value.size())};
+  entry(first_ + count_) = {text_end_, static_cast<uint16_t>(name.size()), static_cast<uint16_t>(value.size()), tag};
   ++count_;
   text_end_ = static_cast<uint16_t>(text_end_ + text_bytes);
   bytes_ = static_cast<uint16_t>(bytes_ + text_bytes + kOverhead);
@@ -118,7 +198,7 @@ ChunkRef HpackTable::move_to_larger(ChunkPool& pool, size_t text_bytes) {
   const auto* const old_end = reinterpret_cast<const Entry*>(old ? old.data() + old.capacity() : nullptr);
   for (size_t i = 0; i < count_; ++i) {
     const Entry& each = *(old_end - 1 - first_ - i);
-    entry(i) = {static_cast<uint16_t>(each.offset - from), each.name_size, each.value_size};
+    entry(i) = {static_cast<uint16_t>(each.offset - from), each.name_size, each.value_size, each.tag};
   }
   first_ = 0;
   text_end_ = static_cast<uint16_t>(live);

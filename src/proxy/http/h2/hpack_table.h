@@ -13,8 +13,9 @@ namespace sluice {
 /// 6.5.2).
 inline constexpr uint32_t kHpackTableBytes = 4096;
 
-/// The static table and a decoder's dynamic table (RFC 7541 section 2.3). The entries lie in one chunk of a pool, which
-/// it takes with the first one: texts from its front in the order of insertion, their places from its back.
+/// The static table and a dynamic table (RFC 7541 section 2.3) of a decoder or an encoder. The entries lie in one chunk
+/// of a pool, which it takes with the first one: texts from its front in the order of insertion, their places from its
+/// back.
 class HpackTable {
  public:
   struct Field {
@@ -22,11 +23,33 @@ class HpackTable {
   };
   static constexpr size_t kStaticEntries = 61;  // RFC 7541 appendix A.
 
+  /// The first entry of the static table that has a name, and the one that has a value, too. 0 if there is none.
+  struct StaticMatch {
+    uint8_t name = 0, field = 0;
+  };
+  static StaticMatch find_static(std::string_view name, std::string_view value);
+
+  /// The size of an entry (RFC 7541 section 4.1).
+  static constexpr size_t size_of(std::string_view name, std::string_view value) {
+    return name.size() + value.size() + kOverhead;
+  }
+
+  /// A hash of a field by which an encoder finds it in the dynamic table.
+  struct Tag {
+    Tag() : name(0), value(0) {}
+    Tag(std::string_view name, std::string_view value);
+    uint8_t name, value;
+  };
+
   /// The field of an index, which counts from 1: the static table, then the dynamic one from its newest entry on.
   /// Nothing if there is none. Valid until the next insert() or clear().
   std::optional<Field> at(uint64_t index) const;
-  /// Adds an entry, and evicts the oldest ones until it fits. `name` may be that of an entry.
-  void insert(ChunkPool& pool, std::string_view name, std::string_view value);
+  /// The index of the newest entry of the dynamic table that was inserted with this tag and has this field, or only
+  /// this name. 0 if there is none.
+  size_t find(Tag tag, std::string_view name, std::string_view value) const;
+  size_t find_name(Tag tag, std::string_view name) const;
+  /// Adds an entry, and evicts the oldest ones until it fits. `name` may be that of an entry. `tag`: for find().
+  void insert(ChunkPool& pool, std::string_view name, std::string_view value, Tag tag = {});
   /// Changes the maximum size. False if it would be above kHpackTableBytes.
   bool resize(uint64_t most_bytes);
   /// Removes all entries and frees the chunk. The maximum size stays.
@@ -41,12 +64,15 @@ class HpackTable {
  private:
   struct Entry {
     uint16_t offset, name_size, value_size;
+    Tag tag;
   };
   static constexpr size_t kOverhead = 32;  // RFC 7541 section 4.1.
 
   Entry& entry(size_t number) const {
     return *(reinterpret_cast<Entry*>(chunk_.data() + chunk_.capacity()) - 1 - number);
   }
+  std::string_view name_of(const Entry& of) const { return {text(of.offset), of.name_size}; }
+  std::string_view value_of(const Entry& of) const { return {text(of.offset + of.name_size), of.value_size}; }
   char* text(size_t offset) const { return reinterpret_cast<char*>(chunk_.data()) + offset; }
   void evict_above(size_t bytes);
   ChunkRef move_to_larger(ChunkPool& pool, size_t text_bytes);

@@ -34,6 +34,7 @@ struct Code {
   std::array<uint32_t, kLongest + 1> first{};    // The first code of each size, at the top of kLongest bits.
   std::array<uint32_t, kLongest + 1> beyond{};   // The first code behind those of each size, in the same form.
   std::array<uint16_t, kLongest + 1> indices{};  // Where the symbols of each size begin.
+  std::array<uint32_t, kSymbols> codes{};        // Of each symbol.
 };
 
 constexpr Code make_code() {
@@ -47,6 +48,7 @@ constexpr Code make_code() {
       if (kSizes[symbol] != size) continue;
       made.symbols[index++] = static_cast<uint16_t>(symbol);
       const uint32_t step = uint32_t{1} << (kLongest - size);
+      made.codes[symbol] = code >> (kLongest - size);
       for (uint32_t at = code >> (kLongest - kQuickBits);
            size <= kQuickBits && at < (code + step) >> (kLongest - kQuickBits); ++at) {
         made.quick[at] = {static_cast<uint8_t>(symbol), static_cast<uint8_t>(size)};
@@ -92,6 +94,31 @@ std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to) {
   // The rest is padding: the first bits of EOS, which are ones.
   if (count >= 8 || bits != ~(~uint64_t{0} >> count)) return std::nullopt;
   return static_cast<size_t>(to - begin);
+}
+
+size_t huffman_size(std::string_view text) {
+  size_t bits = 0;
+  for (const char c : text) bits += kSizes[static_cast<uint8_t>(c)];
+  return (bits + 7) / 8;
+}
+
+std::byte* huffman_encode(std::string_view text, std::byte* to) {
+  uint64_t bits = 0;   // At the bottom: those that are not written yet, behind others that are.
+  unsigned count = 0;  // How many are not.
+  for (const char c : text) {
+    const auto symbol = static_cast<uint8_t>(c);
+    bits = bits << kSizes[symbol] | kCode.codes[symbol];
+    count += kSizes[symbol];
+    if (count < 32) continue;
+    count -= 32;
+    const auto word = static_cast<uint32_t>(bits >> count);
+    for (unsigned shift = 32; shift > 0; shift -= 8) *to++ = static_cast<std::byte>(word >> (shift - 8));
+  }
+  // Padding is the first bits of EOS, which are ones.
+  const unsigned padding = (8 - count % 8) % 8;
+  bits = bits << padding | ((1u << padding) - 1);
+  for (count += padding; count > 0; count -= 8) *to++ = static_cast<std::byte>(bits >> (count - 8));
+  return to;
 }
 
 }  // namespace sluice

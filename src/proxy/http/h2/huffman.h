@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace sluice {
 
@@ -16,5 +17,10 @@ constexpr size_t huffman_fewest_chars(size_t coded_bytes) { return coded_bytes *
 /// huffman_most_chars(). Returns the number of characters; nothing if the string contains EOS, or ends in other bits
 /// than the first of EOS, fewer than eight.
 std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to);
+
+/// The bytes that a string takes in this code.
+size_t huffman_size(std::string_view text);
+/// Writes them to `to`; returns what follows them.
+std::byte* huffman_encode(std::string_view text, std::byte* to);
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 
 #include "proxy/http/h2/hpack_decoder.h"
 #include "proxy/http/h2/hpack_integer.h"
+#include "proxy/http/h2/huffman.h"
 #include "test/proxy/http/h2/rig.h"
 #include "test/support/reference_hpack.h"
 
@@ -61,6 +62,25 @@ std::string coded_by_nghttp2(std::string_view text) {
   block.resize(static_cast<size_t>(size));
   return block.substr(block.find("\x10\x01x") + 3);  // A size of the table may come first.
 }
+
+class Nghttp2Deflater {
+ public:
+  Nghttp2Deflater() { EXPECT_EQ(nghttp2_hd_deflate_new(&deflater_, kHpackTableBytes), 0); }
+  ~Nghttp2Deflater() { nghttp2_hd_deflate_del(deflater_); }
+  size_t encoded_bytes(FieldList fields) {
+    std::vector<nghttp2_nv> list;
+    for (auto& [name, value] : fields) {
+      const auto bytes = [](std::string& of) { return reinterpret_cast<uint8_t*>(of.data()); };
+      list.push_back({bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE});
+    }
+    std::string block(nghttp2_hd_deflate_bound(deflater_, list.data(), list.size()), '\0');
+    return static_cast<size_t>(nghttp2_hd_deflate_hd2(deflater_, reinterpret_cast<uint8_t*>(block.data()), block.size(),
+                                                      list.data(), list.size()));
+  }
+
+ private:
+  nghttp2_hd_deflater* deflater_ = nullptr;
+};
 
 // Defect: whether a string was reported as too large depended on how the bytes were split.
 TEST_F(HpackTest, HugeStringHoweverItIsSplit) {
@@ -204,6 +224,119 @@ TEST_F(HpackTest, DecodesAsNghttp2Does) {
   }
   EXPECT_GT(good, 3000u);
   EXPECT_GT(malformed, 300u);
+}
+
+TEST_F(HpackTest, Rfc7541AppendixC4) {  // Requests with Huffman codes, each of which depends on the previous ones.
+  HpackEncoder encoder;
+  Head first = request(pool_, "GET");
+  ASSERT_TRUE(first.set(pool_, Head::Part::kScheme, "http") && first.set(pool_, Head::Part::kPath, "/") &&
+              first.set(pool_, Head::Part::kAuthority, "www.example.com"));
+  EXPECT_EQ(encoded(encoder, first), from_hex("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff"));
+  ASSERT_TRUE(first.fields.add(pool_, "cache-control", "no-cache"));
+  EXPECT_EQ(encoded(encoder, first), from_hex("8286 84be 5886 a8eb 1064 9cbf"));
+  first.fields.remove(0);
+  ASSERT_TRUE(first.set(pool_, Head::Part::kScheme, "https") && first.set(pool_, Head::Part::kPath, "/index.html") &&
+              first.fields.add(pool_, "custom-key", "custom-value"));
+  EXPECT_EQ(encoded(encoder, first), from_hex("8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf"));
+}
+
+TEST_F(HpackTest, HuffmanAsNghttp2Encodes) {
+  std::mt19937 random(3);
+  std::string all;
+  for (unsigned c = 0; c < 256; ++c) all += static_cast<char>(c);
+  for (int round = 0; round < 2000; ++round) {
+    std::string text(1 + random() % 60, '\0');
+    for (char& c : text) c = static_cast<char>(round % 4 == 0 ? random() : 'a' + random() % 26);
+    if (round == 0) text = all;
+    std::string coded(huffman_size(text), '\0');
+    std::byte* const begin = reinterpret_cast<std::byte*>(coded.data());
+    ASSERT_EQ(static_cast<size_t>(huffman_encode(text, begin) - begin), coded.size());
+    std::string back(huffman_most_chars(coded.size()), '\0');
+    const auto chars =
+        huffman_decode(std::span(reinterpret_cast<const uint8_t*>(coded.data()), coded.size()), back.data());
+    ASSERT_TRUE(chars);
+    EXPECT_EQ(back.substr(0, *chars), text);
+    if (coded.size() < text.size()) {
+      const std::string string = coded_by_nghttp2(text);  // Its size comes first, in one byte.
+      EXPECT_EQ(string.substr(1), coded) << text;
+    }
+  }
+}
+
+TEST_F(HpackTest, FindsEachEntryOfTheStaticTable) {
+  const HpackTable table;
+  for (size_t i = 1; i <= HpackTable::kStaticEntries; ++i) {
+    const HpackTable::Field field = *table.at(i);
+    const auto found = HpackTable::find_static(field.name, field.value);
+    EXPECT_EQ(found.field, i) << field.name;
+    EXPECT_EQ(table.at(found.name)->name, field.name);
+    EXPECT_TRUE(found.name == 1 || table.at(found.name - 1u)->name != field.name);
+    EXPECT_EQ(HpackTable::find_static(field.name, "other").name, found.name);
+    EXPECT_EQ(HpackTable::find_static(field.name, "other").field, 0);
+    EXPECT_EQ(HpackTable::find_static(std::string(field.name) + "x", field.value).name, 0);
+  }
+  EXPECT_EQ(HpackTable::find_static("", "").name, 0);
+}
+
+// What differs from message to message does not evict what does not.
+TEST_F(HpackTest, VolatileFieldsAreNotIndexed) {
+  HpackEncoder encoder;
+  const FieldList fields = {{"content-length", "12345"}, {"etag", "\"a-b-c\""}, {"location", "/x/y"}, {"age", "7"}};
+  const Head head = response(pool_, 200, fields);
+  const std::string first = encoded(encoder, head);
+  EXPECT_EQ(encoded(encoder, head), first);
+  const Head other = response(pool_, 200, {{"x-name", "value"}});
+  const size_t with_literal = encoded(encoder, other).size();
+  EXPECT_GT(with_literal, encoded(encoder, other).size());
+}
+
+// libnghttp2 reads the encoder's blocks, and its own encoder makes no smaller ones of the same fields. Tables are as
+// small as the peer wants at any time.
+TEST_F(HpackTest, EncodesAsNghttp2Does) {
+  std::mt19937 random(5);
+  constexpr std::array<const char*, 12> kNames = {"server", "date",        "content-type", "set-cookie",
+                                                  "x-a",    "x-long-name", "via",          "x-other-id",
+                                                  "vary",   "accept",      "cookie",       "link"};
+  for (int round = 0; round < 200; ++round) {
+    HpackEncoder encoder;
+    ReferenceHpack reference;
+    Nghttp2Deflater deflater;
+    const bool resizes = round % 2 == 0;
+    size_t own = 0, of_nghttp2 = 0;
+    for (int i = 0; i < 100; ++i) {
+      if (resizes && random() % 8 == 0) {
+        const auto bytes = static_cast<uint32_t>(random() % 5000);
+        const uint32_t smallest = random() % 2 ? bytes / 2 : bytes;
+        encoder.set_table_bytes(smallest, bytes);
+        reference.set_table_bytes(smallest);
+        reference.set_table_bytes(bytes);
+      }
+      if (resizes && random() % 20 == 0) encoder.park();
+      const auto status = static_cast<uint16_t>(random() % 4 == 0 ? 200 + random() % 300 : 200);
+      Head head = response(pool_, status);
+      FieldList fields = {{":status", std::to_string(status)}};
+      std::vector<ReferenceField> expected = {{.name = ":status", .value = fields[0].second}};
+      for (size_t count = random() % 12; count > 0; --count) {
+        const std::string name = kNames[random() % kNames.size()];
+        std::string value = "value-" + std::to_string(random() % 30);
+        if (random() % 10 == 0) value.resize(value.size() + random() % 500, 'x');
+        const bool is_short_cookie = name == "cookie" && value.size() < 20;
+        const bool sensitive = resizes && random() % 10 == 0;
+        ASSERT_TRUE(head.fields.add(pool_, name, value, {.sensitive = sensitive}));
+        fields.emplace_back(name, value);
+        expected.push_back({name, value, sensitive || is_short_cookie});
+      }
+      const std::string block = encoded(encoder, head);
+      const auto decoded = reference.decode(block);
+      ASSERT_TRUE(decoded) << round << " " << i;
+      ASSERT_EQ(*decoded, expected) << round << " " << i;
+      own += block.size();
+      of_nghttp2 += deflater.encoded_bytes(fields);
+    }
+    if (!resizes) {
+      EXPECT_LE(own, of_nghttp2) << round;
+    }
+  }
 }
 
 TEST_F(HpackTest, LargeBlocksTakeContinuations) {
