@@ -1,4 +1,4 @@
-# Gives the target nghttp2: HPACK, and the peers of tests that speak HTTP/2. From 1.61 on.
+# Gives the target nghttp2: the reference of tests for HPACK, and peers that speak HTTP/2. From 1.61 on.
 sluice_use_system(nghttp2 use_system)
 if(use_system)
   find_path(NGHTTP2_INCLUDE_DIR nghttp2/nghttp2ver.h)

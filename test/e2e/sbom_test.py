@@ -73,12 +73,11 @@ class Sbom(harness.SluiceTest):
                          {"sluice": cyclonedx["metadata"]["component"]["version"]}, listed)
         rows = [line.split() for line in (ROOT / "tools/deps.d/sources").read_text(encoding="utf-8").splitlines()]
         rows = [row for row in rows if len(row) > 3 and row[1] == "program" and row[3] == "release"]
-        self.assertEqual({row[0] for row in rows}, {"abseil", "boringssl", "liburing", "nghttp2"})
+        self.assertEqual({row[0] for row in rows}, {"abseil", "boringssl", "liburing"})
         for row in rows:
             self.assertEqual(listed.get(row[0]), row[2])
         names = {component["name"]: component["purl"] for component in cyclonedx["components"]}
         self.assertEqual(names["liburing"], f"pkg:github/axboe/liburing@liburing-{listed['liburing']}")
-        self.assertEqual(names["nghttp2"], f"pkg:github/nghttp2/nghttp2@v{listed['nghttp2']}")
         self.assertEqual(names["boringssl"], f"pkg:github/google/boringssl@{listed['boringssl']}")
         loaded = subprocess.run(["ldd", SLUICE], capture_output=True, text=True, check=True).stdout
         links = [relation["relationshipType"] for relation in spdx["relationships"]]
@@ -108,15 +107,15 @@ class Sbom(harness.SluiceTest):
         return {"ranges": [{"type": "GIT", "repo": url, "events": [{"introduced": "0"}, {"fixed": "0" * 40}]}], **more}
 
     def test_entries_of_a_repository(self):
-        url = "https://github.com/nghttp2/nghttp2.git"
-        self.assertIn("1 entries", self.osv(0, other=self.repository("https://github.com/someone/else", versions=["v1.68.1"])))
-        self.osv(0, old=self.repository(url, versions=["v1.0.0", "v1.52.0"]))
-        version = {package["name"]: package["versionInfo"] for package in self.documents()[0]["packages"]}["nghttp2"]
-        text = self.osv(1, hit=self.repository(url, versions=["v1.0.0", f"v{version}"]))
-        self.assertIn(f"hit | nghttp2 {version} | applies | a test", text)
+        url = "https://github.com/google/boringssl.git"
+        self.assertIn("1 entries", self.osv(0, other=self.repository("https://github.com/someone/else", versions=["0.20260526.0"])))
+        self.osv(0, old=self.repository(url, versions=["0.20200101.0", "0.20250101.0"]))
+        version = {package["name"]: package["versionInfo"] for package in self.documents()[0]["packages"]}["boringssl"]
+        text = self.osv(1, hit=self.repository(url, versions=["0.20200101.0", version]))
+        self.assertIn(f"hit | boringssl {version} | applies | a test", text)
         self.assertIn("cannot be decided by version", self.osv(1, commits=self.repository(url)))
         accepted = self.folder / "accepted"
-        accepted.write_text("hit | nghttp2 | that function is not called\n", encoding="utf-8")
+        accepted.write_text("hit | boringssl | that function is not called\n", encoding="utf-8")
         text = self.run_tool("--osv", self.folder / "osv-hit", "--accepted", accepted)
         self.assertIn("accepted: that function is not called", text)
 

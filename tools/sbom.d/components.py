@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # By name of tools/deps.d/sources: SPDX license expression. The project is read from the row of its own release.
-LICENSES = {'abseil': 'Apache-2.0', 'boringssl': 'Apache-2.0', 'liburing': 'MIT OR LGPL-2.1-only', 'nghttp2': 'MIT'}
+LICENSES = {'abseil': 'Apache-2.0', 'boringssl': 'Apache-2.0', 'liburing': 'MIT OR LGPL-2.1-only'}
 OWN_LICENSE = 'Apache-2.0'
 
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "proxy/common/short_copy.h"
+#include "proxy/common/short_text.h"
 #include "proxy/http/message/fields.h"
 #include "sluice/buffer.h"
 #include "sluice/chunk_pool.h"

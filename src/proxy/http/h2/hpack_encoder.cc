@@ -85,12 +85,12 @@ class HpackEncoder::Block {
     SLUICE_CHECK(name.size() + value.size() + kFieldBytes <= static_cast<size_t>(end_ - at_));
     const HpackTable::StaticMatch found = HpackTable::find_static(name, value);
     if (sensitive || has(kCredentials, found.name) || (found.name == kCookie && value.size() < kShortCookie)) {
-      const size_t named = found.name != 0 ? found.name : table_.find_name({name, value}, name);
+      const size_t named = found.name != 0 ? found.name : table_.find_name({found, name, {}}, name);
       return put_literal(0x10, 4, named, name, value);
     }
     if (found.field != 0) return put_index(found.field);
     if (has(kVolatile, found.name)) return put_literal(0, 4, found.name, name, value);
-    const HpackTable::Tag tag(name, value);
+    const HpackTable::Tag tag(found, name, value);
     if (const size_t index = table_.find(tag, name, value)) return put_index(index);
     const size_t named = found.name != 0 ? found.name : table_.find_name(tag, name);
     // An entry that would evict most others is no gain.
@@ -101,7 +101,7 @@ class HpackEncoder::Block {
   enum class Of : uint8_t { kRequest, kResponse, kTrailers };
   void add(const Fields& fields, Of of) {
     for (const Fields::Field field : fields) {
-      if (belongs(field, of)) add(field.name, field.value, field.traits.sensitive);
+      if (field.traits.ordinary || belongs(field, of)) add(field.name, field.value, field.traits.sensitive);
     }
   }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "proxy/common/short_text.h"
+
 namespace sluice {
 namespace {
 
@@ -110,7 +112,7 @@ constexpr StaticNames kStaticNames;
 static_assert(kStaticNames.is_perfect());
 
 // Of its size and of its first and last eight characters: fields that differ mostly differ there.
-uint8_t hash_of(std::string_view text) {
+inline uint8_t hash_of(std::string_view text) {
   uint64_t first = 0, last = 0;
   if (text.size() >= sizeof first) {
     std::memcpy(&first, text.data(), sizeof first);
@@ -127,16 +129,16 @@ uint8_t hash_of(std::string_view text) {
 HpackTable::StaticMatch HpackTable::find_static(std::string_view name, std::string_view value) {
   if (name.empty()) return {};
   const StaticNames::Slot slot = kStaticNames.candidate(name);
-  if (slot.count == 0 || kStaticTable[slot.first].name != name) return {};
+  if (slot.count == 0 || !equal_short(kStaticTable[slot.first].name, name)) return {};
   const auto index = static_cast<uint8_t>(slot.first + 1);
   for (uint8_t i = 0; i < slot.count; ++i) {
-    if (kStaticTable[slot.first + i].value == value) return {index, static_cast<uint8_t>(index + i)};
+    if (equal_short(kStaticTable[slot.first + i].value, value)) return {index, static_cast<uint8_t>(index + i)};
   }
   return {index, 0};
 }
 
-HpackTable::Tag::Tag(std::string_view of_name, std::string_view of_value)
-    : name(hash_of(of_name)), value(hash_of(of_value)) {}
+HpackTable::Tag::Tag(StaticMatch found, std::string_view name, std::string_view value)
+    : name_(found.name != 0 ? found.name : hash_of(name) | 0x80), value_(hash_of(value)) {}
 
 std::optional<HpackTable::Field> HpackTable::at(uint64_t index) const {
   if (index == 0 || index > kStaticEntries + count_) return std::nullopt;
@@ -145,19 +147,30 @@ std::optional<HpackTable::Field> HpackTable::at(uint64_t index) const {
   return Field{name_of(found), value_of(found)};
 }
 
+// Whether an entry has a name; the tag of a name of the static table is its index.
+inline bool HpackTable::has_name(const Entry& entry, Tag tag, std::string_view name, const char* texts) {
+  return entry.tag.name_ == tag.name_ && entry.name_size == name.size() &&
+         (tag.name_ < 0x80 || equal_short(std::string_view(texts + entry.offset, entry.name_size), name));
+}
+
+// Entries follow each other from the newest to the oldest.
 size_t HpackTable::find(Tag tag, std::string_view name, std::string_view value) const {
-  for (size_t i = 0; i < count_; ++i) {
-    const Entry& each = entry(first_ + count_ - 1 - i);
-    if (each.tag.name != tag.name || each.tag.value != tag.value) continue;
-    if (name_of(each) == name && value_of(each) == value) return kStaticEntries + 1 + i;
+  if (count_ == 0) return 0;
+  const Entry* const newest = &entry(first_ + count_ - size_t{1});
+  const char* const texts = text(0);
+  for (const Entry* at = newest; at != newest + count_; ++at) {
+    if (at->tag.value_ != tag.value_ || at->value_size != value.size() || !has_name(*at, tag, name, texts)) continue;
+    const std::string_view has(texts + at->offset + at->name_size, at->value_size);
+    if (equal_short(has, value)) return kStaticEntries + 1 + static_cast<size_t>(at - newest);
   }
   return 0;
 }
 
 size_t HpackTable::find_name(Tag tag, std::string_view name) const {
-  for (size_t i = 0; i < count_; ++i) {
-    const Entry& each = entry(first_ + count_ - 1 - i);
-    if (each.tag.name == tag.name && name_of(each) == name) return kStaticEntries + 1 + i;
+  if (count_ == 0) return 0;
+  const Entry* const newest = &entry(first_ + count_ - size_t{1});
+  for (const Entry* at = newest; at != newest + count_; ++at) {
+    if (has_name(*at, tag, name, text(0))) return kStaticEntries + 1 + static_cast<size_t>(at - newest);
   }
   return 0;
 }

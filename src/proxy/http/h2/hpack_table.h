@@ -34,11 +34,18 @@ class HpackTable {
     return name.size() + value.size() + kOverhead;
   }
 
-  /// A hash of a field by which an encoder finds it in the dynamic table.
-  struct Tag {
-    Tag() : name(0), value(0) {}
-    Tag(std::string_view name, std::string_view value);
-    uint8_t name, value;
+  /// By which an encoder finds a field in the dynamic table: hashes of its name and value.
+  class Tag {
+   public:
+    /// Of no field.
+    Tag() : name_(0), value_(0) {}
+    /// `found`: what find_static() has found for the name.
+    Tag(StaticMatch found, std::string_view name, std::string_view value);
+
+   private:
+    friend class HpackTable;
+    uint8_t name_;  // Below 128: the index of the name in the static table. Otherwise a hash.
+    uint8_t value_;
   };
 
   /// The field of an index, which counts from 1: the static table, then the dynamic one from its newest entry on.
@@ -66,6 +73,7 @@ class HpackTable {
     uint16_t offset, name_size, value_size;
     Tag tag;
   };
+  static bool has_name(const Entry& entry, Tag tag, std::string_view name, const char* texts);
   static constexpr size_t kOverhead = 32;  // RFC 7541 section 4.1.
 
   Entry& entry(size_t number) const {

@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "proxy/common/short_copy.h"
+#include "proxy/common/short_text.h"
 #include "sluice/internal/check.h"
 
 namespace sluice {

@@ -47,8 +47,8 @@ class Fields {
   /// What is known of a field. None of it: `{}`.
   struct Traits {
     bool sensitive;  ///< Must never enter a compression table (RFC 7541 section 7.1.3).
-    /// HTTP/1.1 can send it as it is: its reader has checked that the name is a token, that the value is field text,
-    /// and that a codec does not write this field itself (http1::is_ordinary()).
+    /// Either version of HTTP can send it as it is: its reader has checked that the name is a token, that the value is
+    /// field text, and that no codec writes this field itself or leaves it out (http1::is_ordinary()).
     bool ordinary;
   };
   struct Field {
