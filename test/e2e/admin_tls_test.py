@@ -12,7 +12,7 @@ import urllib.request
 import admin_test
 import harness
 from harness import SLOWNESS, SLUICE
-from origins import free_port, outcome
+from origins import free_port, outcome, receive_until
 from tls_support import Certificates
 
 
@@ -148,7 +148,7 @@ class AdminTls(admin_test.AdminTest):
         self.assertGreaterEqual(self.count(proxy, "sluice_admin_connections_evicted_total"), 9)
         plain = self.connect(proxy)
         plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        self.assertIn(b"the admin listener expects https://", plain.recv(65536))
+        receive_until(plain, b"the admin listener expects https://")
         garbage = self.connect(proxy)
         garbage.sendall(b"\x16\x03\x01\x00\x04junk" + b"x" * 4000)
         self.assertTrue(b"HTTP" not in garbage.recv(65536))
@@ -163,7 +163,7 @@ class AdminTls(admin_test.AdminTest):
         slow.sendall(b"GET /readyz HT")
         time.sleep(0.3)
         slow.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
-        self.assertIn(b"ready", slow.recv(65536))
+        receive_until(slow, b"ready")
         stalled = self.secure(proxy)
         stalled.sendall(b"GET /readyz HT")
         self.assertIn(outcome(stalled), ("end", "reset"))

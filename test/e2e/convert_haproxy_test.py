@@ -10,7 +10,7 @@ import harness
 from convert_support import ConvertTest, app
 from examples_test import EXAMPLES
 from harness import SLUICE
-from origins import Origin
+from origins import Origin, receive_exactly
 
 DEFAULTS = """
 defaults
@@ -169,7 +169,7 @@ backend b
             for own in ports:
                 for name, expected in (("a.test", b"a.test"), ("x.a.test", b"a.test"), ("b.test", b"b.test")):
                     client = self.secure(("127.0.0.1", own[1]), name=name)
-                    self.assertEqual(client.recv(10), expected)
+                    self.assertEqual(receive_exactly(client, 6), expected)
                     client.close()
 
     def test_refused(self):

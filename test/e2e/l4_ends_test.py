@@ -8,7 +8,7 @@ import time
 
 import harness
 from harness import KIB
-from origins import BlackHole, Origin, connect, last_outcome, outcome, outcome_of_connecting, refused_address
+from origins import BlackHole, Origin, connect, last_outcome, outcome, outcome_of_connecting, receive_exactly, refused_address
 from tls_support import TlsTest
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
@@ -146,7 +146,7 @@ class Ends(TlsTest):
             "tls": {"server_name": "localhost", "ca": self.ca}, "send_proxy_protocol": "v1"})
         client = self.keep(connect(proxy.address()))
         client.sendall(b"ping")
-        self.assertEqual(client.recv(100), b"ping")
+        self.assertEqual(receive_exactly(client, 4), b"ping")
         wanted = len(header[0]) + 4
         proxy.wait_for(lambda s: s.total("endpoint_sent_bytes_total") == wanted, what=f"{wanted} bytes out")
 

@@ -6,7 +6,7 @@ import subprocess
 
 import harness
 from harness import SLOWNESS
-from origins import Origin, connect, echo, free_port, outcome_of_connecting, ping
+from origins import Origin, connect, echo, free_port, outcome_of_connecting, ping, receive_until
 from reload_test import listener, respond, upstream
 
 
@@ -165,7 +165,7 @@ class Listen(harness.SluiceTest):
         second = connect(("127.0.0.1", port), source="127.0.0.2")
         for sock in (first, second):
             sock.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-            self.assertTrue(sock.recv(1000).endswith(b"IPv4"))
+            receive_until(sock, b"IPv4")
         self.assertEqual(outcome_of_connecting(("127.0.0.1", port)), "reset")
         self.assertEqual(proxy.stats().refused("source"), 1)
         first.close()

@@ -90,6 +90,17 @@ def receive_exactly(sock, count):
     return b"".join(parts)
 
 
+def receive_until(sock, text):
+    """What has arrived when `text` has: it may come in pieces."""
+    received = b""
+    while text not in received:
+        part = sock.recv(1 << 16)
+        if not part:
+            raise AssertionError(f"the stream ended without {text}: {received}")
+        received += part
+    return received
+
+
 def receive_all(sock):
     """Everything up to the peer's end."""
     parts = []

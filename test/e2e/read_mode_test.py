@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import KIB, MIB, SANITIZER
-from origins import Origin, connect, echo
+from origins import Origin, connect, echo, receive_exactly
 from tls_support import TlsTest, exchange
 
 
@@ -52,7 +52,7 @@ class ReadModes(TlsTest):
             self.assertLess(time.monotonic(), deadline, f"{len(waiting)} were not served")
             served = select.select(waiting, [], [], 1)[0]
             for client in served:
-                self.assertEqual(client.recv(5), b"hello")
+                self.assertEqual(receive_exactly(client, 5), b"hello")
                 client.close()
             waiting = [client for client in waiting if client not in served]
 

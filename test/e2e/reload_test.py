@@ -21,7 +21,7 @@ import harness
 import quiet_day_test as quiet_day
 from harness import LONG, SANITIZER, SLOWNESS
 from http_wire import Http2Client
-from origins import Origin, connect, echo, free_port, last_outcome, outcome_of_connecting, ping
+from origins import Origin, connect, echo, free_port, last_outcome, outcome_of_connecting, ping, receive_until
 from tls_support import TlsTest
 
 RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s"
@@ -187,14 +187,14 @@ class Reload(TlsTest):
         ping(first)
         second = connect(proxy.address())
         second.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        self.assertTrue(second.recv(1000).endswith(b"a"))
+        receive_until(second, b"\r\n\r\na")
         del config["listeners"][0]
         config["upstreams"] = []
         proxy.reload(config)
         self.assertEqual(proxy.stats().total("configurations"), 3)
         ping(first)
         second.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        self.assertTrue(second.recv(1000).endswith(b"a"))
+        receive_until(second, b"\r\n\r\na")
         first.close()
         second.close()
         proxy.wait_for(lambda s: s.total("configurations") == 1)
@@ -505,7 +505,7 @@ class Reload(TlsTest):
             wrong.sendall(b"rewind\n")
             self.assertEqual(self.keep(Http1(proxy)).get(), "in")
             wrong.settimeout(10 * SLOWNESS)
-            self.assertEqual(wrong.recv(1000), b'error\nunknown command "rewind"\n')
+            receive_until(wrong, b'error\nunknown command "rewind"\n')
 
     def test_diff(self):
         proxy, config = self.start_with(listener("main", http=respond("old")), listener("gone", http=respond("x")),

@@ -231,7 +231,7 @@ class Hello(Shared):
         with connect(self.at) as client:  # It need not read the alert, nor end.
             client.sendall(client_hello("other.test"))
             time.sleep(1.3)
-            self.assertEqual(client.recv(100), ALERT + UNRECOGNIZED_NAME)
+            self.assertEqual(receive_exactly(client, 7), ALERT + UNRECOGNIZED_NAME)
         proxy.wait_for(lambda s: s.ended("server_name") == 5 and s.total("sessions_active") == 0)
         self.assertEqual(proxy.stats().total("accepted_total", listener="a"), 5)
         self.assertEqual(self.served_by("a.test"), "a")

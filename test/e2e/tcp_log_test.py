@@ -12,7 +12,7 @@ import time
 
 import harness
 from harness import KIB, MIB, SLOWNESS
-from origins import BlackHole, Origin, connect, echo, outcome_of_connecting, ping, refused_address
+from origins import BlackHole, Origin, connect, echo, outcome_of_connecting, ping, receive_exactly, refused_address
 from tls_support import TlsTest
 
 
@@ -209,7 +209,7 @@ class TcpLog(TlsTest):
         for client in clients:
             client.sendall(b"abc")
         for client in clients:
-            self.assertEqual(client.recv(3), b"abc")
+            self.assertEqual(receive_exactly(client, 3), b"abc")
             client.close()
         lines = [json.loads(line) for line in self.lines(200)]
         self.assertEqual(len({line["client_port"] for line in lines}), 200)

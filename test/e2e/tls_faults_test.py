@@ -7,7 +7,7 @@ import time
 
 import harness
 from harness import MIB
-from origins import Origin, connect, last_outcome, outcome, receive_all, receive_exactly, reset
+from origins import Origin, connect, last_outcome, outcome, receive_all, receive_exactly, receive_until, reset
 from tls_support import TlsTest
 
 VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
@@ -184,7 +184,7 @@ class Servers(TlsTest):
         for seconds in (0, PARKED_AFTER_SECONDS):
             client, server = pair()
             client.sendall(b"reset yourself")
-            self.assertEqual(server.recv(100), b"reset yourself")
+            receive_until(server, b"reset yourself")
             time.sleep(seconds)
             reset(server)
             self.assertEqual(outcome(client), "reset")
