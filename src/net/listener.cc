@@ -75,7 +75,7 @@ void set_listen_options(int fd, const ListenOptions& options) {
   listen(fd, options.backlog);
 }
 
-ino_t socket_number(int fd) {
+ino_t socket_inode(int fd) {
   struct stat file{};
   fstat(fd, &file);
   return file.st_ino;
@@ -127,7 +127,6 @@ void Listener::stop(bool leave_backlog) {
   retry_.cancel();
   look_.cancel();
   if (armed_) ring_.cancel_fd(nullptr, fd_);
-  if (armed_ && !leaves_backlog_) accept_backlog();
   continue_stopping();
 }
 

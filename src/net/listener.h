@@ -27,8 +27,8 @@ struct ListenOptions {
 absl::StatusOr<int> open_listener(const sockaddr* address, socklen_t length, const ListenOptions& options);
 /// Changes the options of a listening socket, except `ipv6_only`. Connections that it has accepted keep theirs.
 void set_listen_options(int fd, const ListenOptions& options);
-/// The number of the socket behind a descriptor: duplicates have the same one.
-ino_t socket_number(int fd);
+/// The inode of the socket behind a descriptor: duplicates have the same one. 0 if there is none.
+ino_t socket_inode(int fd);
 
 /// Accepts connections from one listening descriptor on one worker, whose ring and timers, like the owner, outlive it.
 class alignas(kTargetAlignment) Listener {
@@ -68,10 +68,10 @@ class alignas(kTargetAlignment) Listener {
   Listener& operator=(const Listener&) = delete;
 
   void start();
-  /// Gives the owner the connections that wait in the backlog, at most kMaxBacklog of them, and stops accepting. When
-  /// the kernel accepts no more, the owner gets those that have come in the meantime, and the descriptor is closed: see
-  /// stopped(). Other workers accept the backlog of a `shared` descriptor. `leave_backlog`: another listener, of
-  /// this or another process, accepts from the same socket, so what waits is left to it.
+  /// Stops accepting. When the kernel accepts no more, the owner gets the connections that wait in the backlog, at most
+  /// kMaxBacklog of them, and the descriptor is closed: see stopped(). Other workers accept the backlog of a `shared`
+  /// descriptor. `leave_backlog`: another listener, of this or another process, accepts from the same socket, so what
+  /// waits is left to it.
   void stop(bool leave_backlog = false);
   bool stopped() const { return stopped_ && fd_ < 0; }
   /// Calls the owner's `accepting` again. Connections already being accepted still arrive.

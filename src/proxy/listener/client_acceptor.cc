@@ -287,9 +287,9 @@ void ClientAcceptor::trim_heap() {
   }
 }
 
-void ClientAcceptor::stop_accepting(const SocketNumbers& kept) {
+void ClientAcceptor::stop_accepting(const SocketInodes& kept) {
   for (auto& listener : listeners_) {
-    listener->stop(/*leave_backlog=*/leaves_accepting_ || kept.contains(socket_number(listener->fd())));
+    listener->stop(/*leave_backlog=*/leaves_accepting_ || kept.contains(socket_inode(listener->fd())));
   }
   balance_.leave();
   factory_->stop();
@@ -313,7 +313,7 @@ void ClientAcceptor::visit_all(bool with_moved) {
   worker().yielding_tasks().push(visit_task_);
 }
 
-void ClientAcceptor::hand_over(ClientAcceptor& successor, const SocketNumbers& kept) {
+void ClientAcceptor::hand_over(ClientAcceptor& successor, const SocketInodes& kept) {
   stop_accepting(kept);
   successor_ = &successor;
   next_visited_ = sessions_;

@@ -69,8 +69,8 @@ struct ListenSocket {
   bool shared = false;  ///< Whether other workers accept from it, too: see Listener.
 };
 
-/// By socket_number().
-using SocketNumbers = absl::flat_hash_set<ino_t>;
+/// See socket_inode().
+using SocketInodes = absl::flat_hash_set<ino_t>;
 
 /// One worker's share of a listener: accepts connections from its sockets, applies the limits, and holds the list of
 /// sessions.
@@ -102,9 +102,9 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   ~ClientAcceptor();
 
   void start();
-  /// Stops accepting. Existing sessions continue. What waits in a socket whose number is in `kept` is left to the
-  /// acceptor that now accepts from it.
-  void stop_accepting(const SocketNumbers& kept = {});
+  /// Stops accepting. Existing sessions continue. Connections that wait in a socket of `kept` are left to the acceptor
+  /// that accepts from it now.
+  void stop_accepting(const SocketInodes& kept = {});
   bool idle() const;
   size_t sessions() const { return session_count_; }
   /// Ends each session as soon as it has nothing in progress, some sessions in each turn of the loop. Precondition:
@@ -117,7 +117,7 @@ class ClientAcceptor final : public Listener::Owner, private ConnectionBalance::
   /// Stops accepting because `successor` accepts from the same socket or in its place. Moves the sessions that can be
   /// moved to it, some in each turn; the others continue here. `successor` has sessions of the same kind, and outlives
   /// this acceptor or is replaced by another call. `kept`: see stop_accepting().
-  void hand_over(ClientAcceptor& successor, const SocketNumbers& kept = {});
+  void hand_over(ClientAcceptor& successor, const SocketInodes& kept = {});
   /// Moves the sessions to another process, each as soon as its state permits. Those that do not get into such a state
   /// before `drains_at_ms` are drained then. Accepts nothing meanwhile: the other process accepts from the same socket.
   /// `per_ms`: how many sessions begin to move in each millisecond.

@@ -137,7 +137,7 @@ absl::Status ListenSockets::check_is_free(const config::ListenAddress& at) const
   std::vector<ino_t> own;
   for (const Socket& socket : sockets_) {
     if (is_unix(socket.at.address) || socket.at.address.port() != at.address.port()) continue;
-    for (const int fd : socket.fds) own.push_back(socket_number(fd));
+    for (const int fd : socket.fds) own.push_back(socket_inode(fd));
   }
   if (own.empty()) return bound;
   std::vector<int> families = {at.address.family()};

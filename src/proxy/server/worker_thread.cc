@@ -54,8 +54,8 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->http_->set_body_file(self->next_body_file_);
     self->adopt(*std::exchange(self->next_, std::nullopt));
-    // The kernel accepts for a retired acceptor until the cancel is submitted. Who connects after the reload was
-    // reported must get the new configuration.
+    // Until the cancel is submitted, the kernel accepts for retired acceptors. A client that connects after the reload
+    // is reported must get the new configuration.
     self->worker_->ring().submit();
     self->applied_.set_value();
   });
@@ -437,9 +437,9 @@ void WorkerThread::replace_acceptors(const WorkerGeneration& next) {
     if (is_new) acceptors_.back()->start();
   }
   set_shared_addresses(next);
-  SocketNumbers kept;
+  SocketInodes kept;
   for (const auto& of_listener : next.sockets) {
-    for (const ListenSocket& each : of_listener) kept.insert(socket_number(each.fd));
+    for (const ListenSocket& each : of_listener) kept.insert(socket_inode(each.fd));
   }
   for (auto& each : old) retire(std::move(each), kept);
 }
@@ -480,7 +480,7 @@ AccessLogTarget WorkerThread::access_log_of(const WorkerGeneration& next, size_t
 
 // Its sessions move to the acceptor of the listener that has its name now, if there is one that would have admitted
 // them. So do those that are still to move to it.
-void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old, const SocketNumbers& kept) {
+void WorkerThread::retire(std::unique_ptr<ClientAcceptor> old, const SocketInodes& kept) {
   const config::Listener& was = *old->listener().config;
   const auto successor = std::find_if(acceptors_.begin(), acceptors_.end(), [&](const auto& each) {
     const config::Listener& now = *each->listener().config;

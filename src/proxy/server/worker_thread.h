@@ -110,7 +110,7 @@ class WorkerThread {
   void set_shared_addresses(const WorkerGeneration& next);
   /// Where the log of a listener goes, by the listener's index.
   AccessLogTarget access_log_of(const WorkerGeneration& next, size_t index);
-  void retire(std::unique_ptr<ClientAcceptor> old, const SocketNumbers& kept);
+  void retire(std::unique_ptr<ClientAcceptor> old, const SocketInodes& kept);
   void replace_checks(const WorkerUpstreams& before);
   void destroy_unused();
   void begin_moving_out();

@@ -23,7 +23,8 @@ class HpackTable {
   };
   static constexpr size_t kStaticEntries = 61;  // RFC 7541 appendix A.
 
-  /// The first entry of the static table that has a name, and the one that has a value, too. 0 if there is none.
+  /// The indices of the first entry of the static table with a name, and of the one with that name and a value. 0 if
+  /// there is none.
   struct StaticMatch {
     uint8_t name = 0, field = 0;
   };
@@ -34,7 +35,7 @@ class HpackTable {
     return name.size() + value.size() + kOverhead;
   }
 
-  /// By which an encoder finds a field in the dynamic table: hashes of its name and value.
+  /// Hashes of a field's name and value, by which an encoder finds it in the dynamic table.
   class Tag {
    public:
     /// Of no field.
@@ -51,11 +52,11 @@ class HpackTable {
   /// The field of an index, which counts from 1: the static table, then the dynamic one from its newest entry on.
   /// Nothing if there is none. Valid until the next insert() or clear().
   std::optional<Field> at(uint64_t index) const;
-  /// The index of the newest entry of the dynamic table that was inserted with this tag and has this field, or only
-  /// this name. 0 if there is none.
+  /// The index of the newest entry of the dynamic table with this field, or with this name. 0 if there is none, or only
+  /// one that was inserted with another tag.
   size_t find(Tag tag, std::string_view name, std::string_view value) const;
   size_t find_name(Tag tag, std::string_view name) const;
-  /// Adds an entry, and evicts the oldest ones until it fits. `name` may be that of an entry. `tag`: for find().
+  /// Adds an entry, and evicts the oldest ones until it fits. `name` may point into the table. `tag`: for find().
   void insert(ChunkPool& pool, std::string_view name, std::string_view value, Tag tag = {});
   /// Changes the maximum size. False if it would be above kHpackTableBytes.
   bool resize(uint64_t most_bytes);
