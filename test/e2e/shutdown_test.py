@@ -10,7 +10,7 @@ import time
 import harness
 from harness import MIB, SLOWNESS
 from http_wire import Http2Client
-from origins import Origin, connect, discard, echo, last_outcome, outcome, ping, receive_all, receive_exactly
+from origins import Origin, connect, discard, echo, outcome, ping, receive_all, receive_exactly
 from reload_test import UPGRADE, read_head, websocket
 from transfers import TransferRun
 
@@ -24,14 +24,9 @@ class Shutdown(harness.SluiceTest):
         self.assertTrue(ping(client))
         return proxy, client
 
-    def refused(self, proxy):
-        try:
-            with connect(proxy.address(), timeout=1) as client:
-                return last_outcome(client) == "reset"
-        except ConnectionRefusedError:
-            return True
-        except ConnectionResetError:  # The listening socket was just being closed.
-            return False
+    def assert_refused(self, proxy):
+        with self.assertRaises(ConnectionRefusedError):
+            connect(proxy.address()).close()
 
     def test_no_connections(self):
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -45,13 +40,34 @@ class Shutdown(harness.SluiceTest):
                 self.assert_within(start, 1.5 * SLOWNESS)
                 proxy.checked = True
 
+    def test_no_connection_after_the_line_that_says_so(self):
+        """The line "draining: no new connections" was printed before the workers stopped accepting. A client that
+        connected then was served by a process that was believed to accept no more. Here the workers run last of all."""
+        before = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, before)
+        for _ in range(20):
+            proxy, client = self.proxy_with_client(workers=2)
+            os.sched_setaffinity(0, {min(before)})
+            for thread in os.listdir(f"/proc/{proxy.process.pid}/task"):
+                os.sched_setaffinity(int(thread), {min(before)})
+                with open(f"/proc/{proxy.process.pid}/task/{thread}/comm", encoding="ascii") as name:
+                    if name.read().startswith("worker"):
+                        os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+            proxy.signal(signal.SIGTERM)
+            proxy.wait_for_output("draining: no new connections")
+            self.assert_refused(proxy)
+            os.sched_setaffinity(0, before)
+            client.close()
+            self.assertEqual(proxy.wait()[0], 0)
+            proxy.checked = True
+
     def test_drain_lets_transfers_complete(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number.name):
                 proxy, client = self.proxy_with_client(shutdown_timeout="20s", workers=2)
                 proxy.signal(number)
                 proxy.wait_for_output("draining")
-                harness.wait_until(lambda: self.refused(proxy), 5, "new connections to be refused")
+                self.assert_refused(proxy)
                 data = os.urandom(4 * MIB)
                 sender = threading.Thread(target=lambda: client.sendall(data), daemon=True)
                 sender.start()
@@ -136,7 +152,7 @@ class Shutdown(harness.SluiceTest):
             self.assertTrue(ping(client))
             proxy.wait_for_output("draining: no new connections")
             self.assertGreaterEqual(time.monotonic() - start, 1.1)
-            harness.wait_until(lambda: self.refused(proxy), 5, "new connections to be refused")
+            self.assert_refused(proxy)
             self.assertTrue(ping(client))
         self.assertEqual(proxy.wait()[0], 0)
         proxy.checked = True

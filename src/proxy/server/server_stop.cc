@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ namespace {
 
 // Time for sockets to close after all sessions were ended; then the process exits anyway.
 constexpr std::chrono::seconds kShutDownTimeout{5};
+// Time for workers to stop accepting, which takes them a turn; a worker that makes no progress must not delay the end.
+constexpr std::chrono::seconds kStopAcceptingTimeout{1};
 
 }  // namespace
 
@@ -53,12 +56,16 @@ void Server::end_phase() {
 }
 
 void Server::stop_accepting() {
+  const auto timeout = std::chrono::steady_clock::now() + kStopAcceptingTimeout;
   manager_.stopping(absl::StrCat("draining: ", global_connections_.active(), " connections open"));
+  sockets_.close();
+  std::vector<std::future<void>> stopped;
+  for (auto& worker : workers_) stopped.push_back(worker->drain());
+  // So that no connection is accepted after the line that says so.
+  for (std::future<void>& each : stopped) (void)each.wait_until(timeout);
   log_line(LogLevel::kInfo, absl::StrCat("draining: no new connections; ", global_connections_.active(),
                                          " open, up to ", config::print_duration(generation_.config->shutdown_timeout),
                                          " to end; another signal ends them now"));
-  sockets_.close();
-  for (auto& worker : workers_) worker->drain();
 }
 
 void Server::log_resets() {

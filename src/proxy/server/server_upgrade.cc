@@ -143,7 +143,7 @@ void Server::leave_to_successor() {
   sockets_.leave();
   admin_sockets_.leave();
   phase_ = Phase::kDraining;
-  for (auto& worker : workers_) worker->drain();
+  for (auto& worker : workers_) (void)worker->drain();
 }
 
 // Sessions that were under way continue here.

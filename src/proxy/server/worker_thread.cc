@@ -71,7 +71,11 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     };
     self->worker_->defer(finish, self);
   });
-  request(drain_, [](Message& m, Worker&) { static_cast<Request&>(m).thread->begin_drain(); });
+  request(drain_, [](Message& m, Worker&) {
+    WorkerThread* self = static_cast<Request&>(m).thread;
+    self->begin_drain();
+    self->check_left();
+  });
   request(shut_down_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->begin_drain();
@@ -186,10 +190,7 @@ void WorkerThread::review_memory() {
 std::future<void> WorkerThread::begin_moving_out(Departures& departures, config::Duration drain_after) {
   drain_after_ = drain_after;
   departures_ = &departures;
-  accepts_no_more_ = std::promise<void>();
-  std::future<void> left = accepts_no_more_.get_future();
-  if (!post(begin_moving_out_)) accepts_no_more_.set_value();
-  return left;
+  return post_leaving(begin_moving_out_);
 }
 
 // All sessions have begun to move after a quarter of the time at the latest; with few sessions at a pace that leaves
@@ -209,10 +210,25 @@ void WorkerThread::begin_moving_out() {
   check_left();
 }
 
+std::future<void> WorkerThread::drain() { return post_leaving(drain_); }
+
+// Posts a request whose result is ready when this worker accepts no more.
+std::future<void> WorkerThread::post_leaving(Request& request) {
+  accepts_no_more_ = std::promise<void>();
+  std::future<void> left = accepts_no_more_.get_future();
+  if (!post(request)) accepts_no_more_.set_value();
+  return left;
+}
+
 void WorkerThread::check_left() {
   const auto has_left = [](const auto& acceptor) { return acceptor->has_left(); };
-  if (std::all_of(acceptors_.begin(), acceptors_.end(), has_left)) return accepts_no_more_.set_value();
-  worker_->timers().arm(*left_timer_, worker_->now_ms() + 1);
+  const auto have_left = [&](const Acceptors& each) { return std::all_of(each.begin(), each.end(), has_left); };
+  if (!have_left(acceptors_) || !have_left(old_acceptors_)) {
+    worker_->timers().arm(*left_timer_, worker_->now_ms() + 1);
+    return;
+  }
+  left_timer_->cancel();
+  accepts_no_more_.set_value();
 }
 
 std::future<void> WorkerThread::end_moving_out(bool accepts) {
@@ -540,7 +556,10 @@ void WorkerThread::stop_if_idle() {
     handshakers_->close();  // closes what only upstream connections and checks needed
     idle = handshakers_->idle();
   }
-  if (idle) return worker_->stop();
+  if (idle) {
+    if (left_timer_->armed()) check_left();  // The timer is not due any more once the worker has stopped.
+    return worker_->stop();
+  }
   worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainPollMs);
 }
 

@@ -56,8 +56,9 @@ class WorkerThread {
   /// result is ready when that has begun, and what nobody uses of any generation is gone. The same rules as for
   /// apply().
   std::future<void> leave(std::vector<const ListenerState*> listeners, bool now);
-  /// Stops accepting. The worker stops when its last session has ended.
-  void drain() { post(drain_); }
+  /// Stops accepting; the result is ready when this worker accepts no more. The worker stops when its last session has
+  /// ended.
+  std::future<void> drain();
   /// Ends the remaining sessions.
   void shut_down() { post(shut_down_); }
   /// Makes the worker close its connections to removed endpoints as they become free, and release those endpoints.
@@ -114,6 +115,7 @@ class WorkerThread {
   void replace_checks(const WorkerUpstreams& before);
   void destroy_unused();
   void begin_moving_out();
+  std::future<void> post_leaving(Request& request);
   void check_left();
   void begin_drain();
   void stop_if_idle();
