@@ -48,7 +48,7 @@ class Reader {
     std::span<const uint8_t> coded;
     bool huffman = false;
 
-    size_t most_chars() const { return huffman ? huffman_most_chars(coded.size()) : coded.size(); }
+    size_t room() const { return huffman ? huffman_room(coded.size()) : 0; }
     // The decoded text, which is in `room` if it is coded; that is reduced. Nothing if it is malformed.
     std::optional<std::string_view> decode(std::span<char>& room) const {
       if (!huffman) return text_of(coded);
@@ -161,9 +161,7 @@ Status HpackDecoder::take_literal(ChunkPool& pool, size_t most_chars, std::span<
   if (!coded_value) return in.status();
   taken += static_cast<size_t>(in.at() - bytes.data());
 
-  const size_t coded_chars =
-      (coded_name.huffman ? coded_name.most_chars() : 0) + (coded_value->huffman ? coded_value->most_chars() : 0);
-  Scratch scratch(pool, coded_chars);
+  Scratch scratch(pool, coded_name.room() + coded_value->room());
   std::span<char> room = scratch.room();
   const std::optional<std::string_view> name = named ? named->name : coded_name.decode(room);
   const std::optional<std::string_view> value = coded_value->decode(room);

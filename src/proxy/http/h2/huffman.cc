@@ -1,6 +1,7 @@
 #include "proxy/http/h2/huffman.h"
 
 #include <array>
+#include <cstring>
 
 namespace sluice {
 namespace {
@@ -8,8 +9,9 @@ namespace {
 constexpr unsigned kSymbols = 257;  // The last is EOS.
 constexpr unsigned kEos = 256;
 constexpr unsigned kLongest = 30;
-// Codes of at most this size are found by one look at a table: those of all letters, digits and the usual signs.
-constexpr unsigned kQuickBits = 9;
+// Codes of at most this size are found by one look at a table: those of all letters, digits and the usual signs. Two
+// that fit together, as most of those of letters and digits do, are found at once.
+constexpr unsigned kQuickBits = 12;
 
 // The size of each symbol's code in bits, of RFC 7541 appendix B. The codes follow from these, since the code is
 // canonical: in the order of their sizes and then of their symbols, each is the one before plus one.
@@ -26,8 +28,9 @@ constexpr std::array<uint8_t, kSymbols> kSizes = {
 
 struct Code {
   struct Quick {
-    uint8_t symbol = 0;
-    uint8_t size = 0;  // 0: a longer code.
+    std::array<char, 2> symbols{};
+    uint8_t first_size = 0;  // Of the first symbol's code. 0: it is longer than kQuickBits.
+    uint8_t size = 0;        // Of both codes; that of the first if the second does not fit.
   };
   std::array<Quick, 1u << kQuickBits> quick{};
   std::array<uint16_t, kSymbols> symbols{};      // In the order of their codes.
@@ -51,17 +54,31 @@ constexpr Code make_code() {
       made.codes[symbol] = code >> (kLongest - size);
       for (uint32_t at = code >> (kLongest - kQuickBits);
            size <= kQuickBits && at < (code + step) >> (kLongest - kQuickBits); ++at) {
-        made.quick[at] = {static_cast<uint8_t>(symbol), static_cast<uint8_t>(size)};
+        made.quick[at] = {{static_cast<char>(symbol)}, static_cast<uint8_t>(size), static_cast<uint8_t>(size)};
       }
       code += step;
     }
     made.beyond[size] = code;
+  }
+  for (uint32_t at = 0; at < made.quick.size(); ++at) {
+    Code::Quick& first = made.quick[at];
+    // What follows the first code; the bits behind it are unknown, and zeros here.
+    const Code::Quick& second = made.quick[at << first.first_size & (made.quick.size() - 1)];
+    if (first.first_size == 0 || second.first_size == 0 || first.first_size + second.first_size > kQuickBits) continue;
+    first.symbols[1] = second.symbols[0];
+    first.size = static_cast<uint8_t>(first.first_size + second.first_size);
   }
   return made;
 }
 
 constexpr Code kCode = make_code();
 static_assert(kCode.beyond[kLongest] == uint32_t{1} << kLongest, "the code is complete");
+
+uint64_t big_endian_at(const uint8_t* at) {
+  uint64_t word = 0;
+  for (int i = 0; i < 8; ++i) word = word << 8 | at[i];
+  return word;
+}
 
 }  // namespace
 
@@ -73,21 +90,32 @@ std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to) {
   unsigned count = 0;  // How many of them are there.
   while (true) {
     if (count < kLongest) {
-      for (; count <= 56 && at != end; count += 8) bits |= uint64_t{*at++} << (56 - count);
+      if (end - at >= 8) {  // The bits of a byte that is not counted yet are written twice.
+        bits |= big_endian_at(at) >> count;
+        at += (63 - count) / 8;
+        count += (63 - count) / 8 * 8;
+      } else {
+        for (; count <= 56 && at != end; count += 8) bits |= uint64_t{*at++} << (56 - count);
+      }
     }
-    unsigned symbol, size;
-    if (const Code::Quick quick = kCode.quick[bits >> (64 - kQuickBits)]; quick.size != 0) {
-      symbol = quick.symbol;
-      size = quick.size;
-    } else {
+    const Code::Quick quick = kCode.quick[bits >> (64 - kQuickBits)];
+    unsigned size = quick.size;
+    if (size == 0) {
       const auto code = static_cast<uint32_t>(bits >> (64 - kLongest));
       size = kQuickBits + 1;
       while (code >= kCode.beyond[size]) ++size;
-      symbol = kCode.symbols[kCode.indices[size] + ((code - kCode.first[size]) >> (kLongest - size))];
+      if (size > count) break;
+      const uint16_t symbol = kCode.symbols[kCode.indices[size] + ((code - kCode.first[size]) >> (kLongest - size))];
+      if (symbol == kEos) return std::nullopt;
+      *to++ = static_cast<char>(symbol);
+    } else if (size <= count) {
+      std::memcpy(to, quick.symbols.data(), quick.symbols.size());
+      to += size == quick.first_size ? 1 : 2;
+    } else {
+      size = quick.first_size;
+      if (size > count) break;
+      *to++ = quick.symbols[0];
     }
-    if (size > count) break;
-    if (symbol == kEos) return std::nullopt;
-    *to++ = static_cast<char>(symbol);
     bits <<= size;
     count -= size;
   }

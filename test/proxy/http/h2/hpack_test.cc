@@ -251,7 +251,7 @@ TEST_F(HpackTest, HuffmanAsNghttp2Encodes) {
     std::string coded(huffman_size(text), '\0');
     std::byte* const begin = reinterpret_cast<std::byte*>(coded.data());
     ASSERT_EQ(static_cast<size_t>(huffman_encode(text, begin) - begin), coded.size());
-    std::string back(huffman_most_chars(coded.size()), '\0');
+    std::string back(huffman_room(coded.size()), '\0');
     const auto chars =
         huffman_decode(std::span(reinterpret_cast<const uint8_t*>(coded.data()), coded.size()), back.data());
     ASSERT_TRUE(chars);
