@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-/// Room for the characters of a string of this many coded bytes: the shortest code has five bits, and two characters are
-/// written at once.
+/// Room for the characters of a string of this many coded bytes: the shortest code has five bits, and two characters
+/// are written at once.
 constexpr size_t huffman_room(size_t coded_bytes) { return coded_bytes * 8 / 5 + 1; }
 /// The fewest: the longest code has 30 bits.
 constexpr size_t huffman_fewest_chars(size_t coded_bytes) { return coded_bytes * 8 / 30; }
