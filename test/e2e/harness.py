@@ -476,6 +476,22 @@ class Proxy:
 
     # The end
 
+    @contextlib.contextmanager
+    def workers_last(self):
+        """The workers run only when neither the process's other threads nor the test do: all share one CPU. So what the
+        process reports before its workers have done it is seen."""
+        before = os.sched_getaffinity(0)
+        one = {min(before)}
+        os.sched_setaffinity(0, one)
+        try:
+            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+                os.sched_setaffinity(int(thread), one)
+                if pathlib.Path(f"/proc/{self.process.pid}/task/{thread}/comm").read_text().startswith("worker"):
+                    os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
     def signal(self, number):
         os.kill(self.pid, number)
 

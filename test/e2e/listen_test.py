@@ -204,6 +204,19 @@ class Listen(harness.SluiceTest):
             for _ in range(5):
                 self.assertEqual((get(("127.0.0.1", port)), get(("::1", port))), (expected, "six"))
 
+    def test_nothing_is_accepted_for_a_removed_listener(self):
+        """A reload was reported while the listener that it removed still took connections, which should have come to the
+        other one by then."""
+        port = free_port()
+        six, four = listener("six", f"[::]:{port}", http=respond("six")), listener("four", f"0.0.0.0:{port}", http=respond("four"))
+        proxy, config = self.start_with(six)
+        with proxy.workers_last():
+            for _ in range(20):
+                for others, expected in (([four], "four"), ([], "six")):
+                    config["listeners"] = [six, *others]
+                    proxy.reload(config)
+                    self.assertEqual(get(("127.0.0.1", port)), expected)
+
     def test_taken_by_another_process(self):
         """Also if the other one has the IPv4 half only."""
         taken = socket.create_server(("127.0.0.1", 0))

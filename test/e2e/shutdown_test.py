@@ -42,21 +42,13 @@ class Shutdown(harness.SluiceTest):
 
     def test_no_connection_after_the_line_that_says_so(self):
         """The line "draining: no new connections" was printed before the workers stopped accepting. A client that
-        connected then was served by a process that was believed to accept no more. Here the workers run last of all."""
-        before = os.sched_getaffinity(0)
-        self.addCleanup(os.sched_setaffinity, 0, before)
+        connected then was served by a process that was believed to accept no more."""
         for _ in range(20):
             proxy, client = self.proxy_with_client(workers=2)
-            os.sched_setaffinity(0, {min(before)})
-            for thread in os.listdir(f"/proc/{proxy.process.pid}/task"):
-                os.sched_setaffinity(int(thread), {min(before)})
-                with open(f"/proc/{proxy.process.pid}/task/{thread}/comm", encoding="ascii") as name:
-                    if name.read().startswith("worker"):
-                        os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
-            proxy.signal(signal.SIGTERM)
-            proxy.wait_for_output("draining: no new connections")
-            self.assert_refused(proxy)
-            os.sched_setaffinity(0, before)
+            with proxy.workers_last():
+                proxy.signal(signal.SIGTERM)
+                proxy.wait_for_output("draining: no new connections")
+                self.assert_refused(proxy)
             client.close()
             self.assertEqual(proxy.wait()[0], 0)
             proxy.checked = True

@@ -37,6 +37,12 @@ bool admits_the_same(const config::Listener& old, const config::Listener& now) {
   return old.tls->client_ca == now.tls->client_ca && old.tls->client_certificate == now.tls->client_certificate;
 }
 
+// Whether none of them accepts connections any more.
+template <class Acceptors>
+bool have_left(const Acceptors& acceptors) {
+  return std::all_of(acceptors.begin(), acceptors.end(), [](const auto& each) { return each->has_left(); });
+}
+
 template <class Items>
 bool all_idle(const Items& items) {
   return std::all_of(items.begin(), items.end(), [](const auto& each) { return each->idle(); });
@@ -54,10 +60,7 @@ WorkerThread::WorkerThread(Worker::Options options, const Shared& shared, Worker
     WorkerThread* self = static_cast<Request&>(m).thread;
     self->http_->set_body_file(self->next_body_file_);
     self->adopt(*std::exchange(self->next_, std::nullopt));
-    // Until the cancel is submitted, the kernel accepts for retired acceptors. A client that connects after the reload
-    // is reported must get the new configuration.
-    self->worker_->ring().submit();
-    self->applied_.set_value();
+    self->check_applied();
   });
   request(leave_, [](Message& m, Worker&) {
     WorkerThread* self = static_cast<Request&>(m).thread;
@@ -221,8 +224,6 @@ std::future<void> WorkerThread::post_leaving(Request& request) {
 }
 
 void WorkerThread::check_left() {
-  const auto has_left = [](const auto& acceptor) { return acceptor->has_left(); };
-  const auto have_left = [&](const Acceptors& each) { return std::all_of(each.begin(), each.end(), has_left); };
   if (!have_left(acceptors_) || !have_left(old_acceptors_)) {
     worker_->timers().arm(*left_timer_, worker_->now_ms() + 1);
     return;
@@ -318,6 +319,7 @@ void WorkerThread::main(WorkerGeneration first) {
         thread->worker_->defer([](void* deferred) { static_cast<WorkerThread*>(deferred)->destroy_unused(); }, thread);
       },
       this);
+  applied_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->check_applied(); }, this);
   left_timer_ = std::make_unique<Timer>([](void* self) { static_cast<WorkerThread*>(self)->check_left(); }, this);
   lister_ = std::make_unique<ConnectionLister>(
       *worker_, options_.index,
@@ -335,6 +337,7 @@ void WorkerThread::main(WorkerGeneration first) {
     worker_->run();
     drain_timer_.reset();
     unused_timer_.reset();
+    applied_timer_.reset();
     left_timer_.reset();
     lister_.reset();
     update_counters();
@@ -354,6 +357,13 @@ void WorkerThread::main(WorkerGeneration first) {
 }
 
 // ---- Generations ----
+
+// Until their cancels are complete, replaced acceptors take connections. A client that connects after the reload is
+// reported must get the new configuration.
+void WorkerThread::check_applied() {
+  if (have_left(old_acceptors_)) return applied_.set_value();
+  worker_->timers().arm(*applied_timer_, worker_->now_ms() + 1);
+}
 
 void WorkerThread::adopt(WorkerGeneration next) {
   const bool is_first = std::exchange(counters_, next.counters) == nullptr;

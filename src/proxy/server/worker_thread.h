@@ -105,6 +105,7 @@ class WorkerThread {
   bool post(Message& request);
   void main(WorkerGeneration first);
   void adopt(WorkerGeneration next);
+  void check_applied();
   WorkerUpstreams upstreams_of(const WorkerGeneration& next);
   void replace_acceptors(const WorkerGeneration& next);
   std::shared_ptr<SharedAddress> shared_address_of(const WorkerGeneration& next, size_t index);
@@ -146,6 +147,7 @@ class WorkerThread {
   BodyFile* next_body_file_ = nullptr;
   std::promise<void> applied_, accepts_no_more_, ended_moving_out_;
   std::promise<StayCounts> stays_counted_;
+  std::unique_ptr<Timer> applied_timer_;    // Waits until no replaced acceptor accepts.
   std::unique_ptr<Timer> left_timer_;       // Waits until no acceptor accepts.
   std::vector<const ListenerState*> left_;  // Set while leave_ is posted.
   bool leave_now_ = false;
