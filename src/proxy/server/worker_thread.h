@@ -49,8 +49,9 @@ class WorkerThread {
 
   // For the control thread, after wait_until_ready() returned OK.
 
-  /// Makes `next` the generation of new connections and requests; the result is ready when it is. Sessions move to it
-  /// if they can. `body_file`: see Shared. Must not be called before the previous call has completed, or after drain().
+  /// Makes `next` the generation of new connections and requests; the result is ready when it is, and when listeners
+  /// that it replaces accept no more. Sessions move to it if they can. `body_file`: see Shared. Must not be called
+  /// before the previous call has completed, or after drain().
   std::future<void> apply(WorkerGeneration next, BodyFile* body_file);
   /// Drains the connections of these listeners of earlier generations, or, if `now`, ends those that are left. The
   /// result is ready when that has begun, and what nobody uses of any generation is gone. The same rules as for
