@@ -23,7 +23,7 @@ namespace {
 // Time for sockets to close after all sessions were ended; then the process exits anyway.
 constexpr std::chrono::seconds kShutDownTimeout{5};
 // Time for workers to stop accepting, which takes them a turn; a worker that makes no progress must not delay the end.
-constexpr std::chrono::seconds kStopAcceptingTimeout{1};
+constexpr std::chrono::seconds kStopAcceptingTimeout{5};
 
 }  // namespace
 
