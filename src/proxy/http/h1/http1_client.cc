@@ -109,7 +109,11 @@ void Http1Client::write_head(const Head& head, std::string_view method, std::str
 
 bool Http1Client::read_head() {
   if (!in_exchange() || out_ == Out::kHead || head_unsent_) {
-    if (!input_.empty()) return fail(http1::malformed("bytes that belong to no response"));
+    if (!input_.empty()) {
+      constexpr const char* kRule = "bytes that belong to no response";
+      // What ends an idle connection, such as a 408, may cross with the next request, which the endpoint has not seen.
+      return in_exchange() && requests_ > 1 ? lose(kRule) : fail(http1::malformed(kRule));
+    }
     if (!peer_ended()) return false;
     if (in_exchange()) return lose("the connection ended before the request");
     end_connection();

@@ -289,6 +289,27 @@ TEST_F(Responses, ResponseBeforeTheRequestIsRefused) {
   EXPECT_EQ(taker.text, " reset: malformed");
 }
 
+// Defect: a request that was about to be sent got 502 because of the 408 that ended the idle connection it was given.
+// Nothing of it had left, so it is safe to retry.
+TEST_F(Responses, EndOfAnIdleConnectionCrossesWithTheNextRequest) {
+  for (const bool head_is_queued : {false, true}) {
+    Taker first, second;
+    Http1Client client(pool_, client_options_, counters_);
+    const Head head = request_head("GET", "/");
+    client.open_stream(first)->send_head(head, true);
+    Buffer sent;
+    client.flush(sent);
+    client.receive(test::heap_buffer_of("HTTP/1.1 204 x\r\n\r\n"));
+    HttpStream* const stream = client.open_stream(second);
+    ASSERT_NE(stream, nullptr);
+    if (head_is_queued) stream->send_head(head, true);
+    client.receive(test::heap_buffer_of("HTTP/1.1 408 x\r\nConnection: close\r\n\r\n"));
+    EXPECT_EQ(client.status(), HttpCodec::Status::kFailed);
+    EXPECT_EQ(client.error(), "bytes that belong to no response");
+    EXPECT_EQ(second.text, " reset: lost");
+  }
+}
+
 TEST_F(Responses, EndOfIdleConnectionIsNoError) {
   Http1Client client(pool_, client_options_, counters_);
   EXPECT_EQ(client.receive_end(), HttpCodec::Status::kEnded);
