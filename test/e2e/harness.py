@@ -478,19 +478,25 @@ class Proxy:
 
     @contextlib.contextmanager
     def workers_last(self):
-        """The workers run only when neither the process's other threads nor the test do: all share one CPU. So what the
-        process reports before its workers have done it is seen."""
+        """The workers run when neither the process's other threads nor the test do, if possible: all share one CPU, and the
+        workers have the lowest priority. So what the process reports before its workers have done it is seen."""
         before = os.sched_getaffinity(0)
-        one = {min(before)}
-        os.sched_setaffinity(0, one)
+        threads = [int(thread) for thread in os.listdir(f"/proc/{self.process.pid}/task")]
+
+        def run_on(cpus, worker_nice):
+            os.sched_setaffinity(0, cpus)
+            for thread in threads:
+                # A thread may have ended; only root may raise a priority.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+                    os.sched_setaffinity(thread, cpus)
+                    if pathlib.Path(f"/proc/{self.process.pid}/task/{thread}/comm").read_text().startswith("worker"):
+                        os.setpriority(os.PRIO_PROCESS, thread, worker_nice)
+
+        run_on({min(before)}, 19)
         try:
-            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-                os.sched_setaffinity(int(thread), one)
-                if pathlib.Path(f"/proc/{self.process.pid}/task/{thread}/comm").read_text().startswith("worker"):
-                    os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
             yield
         finally:
-            os.sched_setaffinity(0, before)
+            run_on(before, 0)
 
     def signal(self, number):
         os.kill(self.pid, number)

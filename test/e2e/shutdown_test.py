@@ -43,7 +43,7 @@ class Shutdown(harness.SluiceTest):
     def test_no_connection_after_the_line_that_says_so(self):
         """The line "draining: no new connections" was printed before the workers stopped accepting. A client that
         connected then was served by a process that was believed to accept no more."""
-        for _ in range(5):
+        for _ in range(10):
             proxy, client = self.proxy_with_client(workers=2)
             with proxy.workers_last():
                 proxy.signal(signal.SIGTERM)
