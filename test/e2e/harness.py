@@ -474,12 +474,10 @@ class Proxy:
         with open(f"/proc/{self.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
 
-    # The end
-
     @contextlib.contextmanager
-    def workers_last(self):
-        """The workers run when neither the process's other threads nor the test do, if possible: all share one CPU, and the
-        workers have the lowest priority. So what the process reports before its workers have done it is seen."""
+    def low_priority_workers(self):
+        """All threads of the process and the test share one CPU, on which the workers have the lowest priority. A test finds
+        so what the process reports before its workers have done it."""
         before = os.sched_getaffinity(0)
         threads = [int(thread) for thread in os.listdir(f"/proc/{self.process.pid}/task")]
 
@@ -497,6 +495,8 @@ class Proxy:
             yield
         finally:
             run_on(before, 0)
+
+    # The end
 
     def signal(self, number):
         os.kill(self.pid, number)

@@ -210,7 +210,7 @@ class Listen(harness.SluiceTest):
         port = free_port()
         six, four = listener("six", f"[::]:{port}", http=respond("six")), listener("four", f"0.0.0.0:{port}", http=respond("four"))
         proxy, config = self.start_with(six)
-        with proxy.workers_last():
+        with proxy.low_priority_workers():
             for _ in range(10):
                 for others, expected in (([four], "four"), ([], "six")):
                     config["listeners"] = [six, *others]

@@ -40,12 +40,12 @@ class Shutdown(harness.SluiceTest):
                 self.assert_within(start, 1.5 * SLOWNESS)
                 proxy.checked = True
 
-    def test_no_connection_after_the_line_that_says_so(self):
+    def test_draining_is_logged_when_nothing_is_accepted(self):
         """The line "draining: no new connections" was printed before the workers stopped accepting. A client that
         connected then was served by a process that was believed to accept no more."""
         for _ in range(10):
             proxy, client = self.proxy_with_client(workers=2)
-            with proxy.workers_last():
+            with proxy.low_priority_workers():
                 proxy.signal(signal.SIGTERM)
                 proxy.wait_for_output("draining: no new connections")
                 self.assert_refused(proxy)

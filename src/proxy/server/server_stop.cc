@@ -61,7 +61,7 @@ void Server::stop_accepting() {
   sockets_.close();
   std::vector<std::future<void>> stopped;
   for (auto& worker : workers_) stopped.push_back(worker->drain());
-  // So that no connection is accepted after the line that says so.
+  // No connection may be accepted once the log says so.
   for (std::future<void>& each : stopped) (void)each.wait_until(timeout);
   log_line(LogLevel::kInfo, absl::StrCat("draining: no new connections; ", global_connections_.active(),
                                          " open, up to ", config::print_duration(generation_.config->shutdown_timeout),

@@ -567,7 +567,7 @@ void WorkerThread::stop_if_idle() {
     idle = handshakers_->idle();
   }
   if (idle) {
-    if (left_timer_->armed()) check_left();  // The timer is not due any more once the worker has stopped.
+    if (left_timer_->armed()) check_left();  // No timer runs after stop().
     return worker_->stop();
   }
   worker_->timers().arm(*drain_timer_, worker_->now_ms() + kDrainPollMs);

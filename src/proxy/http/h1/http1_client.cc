@@ -111,7 +111,8 @@ bool Http1Client::read_head() {
   if (!in_exchange() || out_ == Out::kHead || head_unsent_) {
     if (!input_.empty()) {
       constexpr const char* kRule = "bytes that belong to no response";
-      // What ends an idle connection, such as a 408, may cross with the next request, which the endpoint has not seen.
+      // A response that ends an idle connection, such as 408, may cross with the next request. The endpoint has not
+      // seen that request, so it may be retried.
       return in_exchange() && requests_ > 1 ? lose(kRule) : fail(http1::malformed(kRule));
     }
     if (!peer_ended()) return false;

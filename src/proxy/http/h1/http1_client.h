@@ -11,7 +11,8 @@ namespace sluice {
 /// rest of the request, after which the connection can be reused, or release the stream, which ends the connection. If
 /// the connection does not persist, the unsent rest of the request is dropped. A response that breaks a rule or is cut
 /// off ends with on_reset (kMalformed, kTooLarge or kConnectionLost) and the status kFailed. So do bytes that belong to
-/// no response; before a further request has left, they are the end of an idle connection (kConnectionLost).
+/// no response. If they come before a further request is sent, they count as the end of an idle connection
+/// (kConnectionLost).
 ///
 /// The codec chooses the framing of requests: Content-Length if the head has one, else none if nothing follows the
 /// head, else chunked. Data that a receiver sends after a head with kProtocol or a CONNECT is held until the peer has

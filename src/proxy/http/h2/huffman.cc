@@ -29,8 +29,8 @@ constexpr std::array<uint8_t, kSymbols> kSizes = {
 struct Code {
   struct Quick {
     std::array<char, 2> symbols{};
-    uint8_t first_size = 0;  // Of the first symbol's code. 0: it is longer than kQuickBits.
-    uint8_t size = 0;        // Of both codes; that of the first if the second does not fit.
+    uint8_t first_size = 0;  // Bits of the first symbol's code. 0: it is longer than kQuickBits.
+    uint8_t size = 0;        // Bits of the codes of both symbols. As first_size if the second one does not fit.
   };
   std::array<Quick, 1u << kQuickBits> quick{};
   std::array<uint16_t, kSymbols> symbols{};      // In the order of their codes.
@@ -62,7 +62,7 @@ constexpr Code make_code() {
   }
   for (uint32_t at = 0; at < made.quick.size(); ++at) {
     Code::Quick& first = made.quick[at];
-    // What follows the first code; the bits behind it are unknown, and zeros here.
+    // The second code begins with the bits behind the first one. Further bits are unknown, and zeros here.
     const Code::Quick& second = made.quick[at << first.first_size & (made.quick.size() - 1)];
     if (first.first_size == 0 || second.first_size == 0 || first.first_size + second.first_size > kQuickBits) continue;
     first.symbols[1] = second.symbols[0];
@@ -90,7 +90,7 @@ std::optional<size_t> huffman_decode(std::span<const uint8_t> coded, char* to) {
   unsigned count = 0;  // How many of them are there.
   while (true) {
     if (count < kLongest) {
-      if (end - at >= 8) {  // The bits of a byte that is not counted yet are written twice.
+      if (end - at >= 8) {  // A byte that fits in part is not counted. The next load sets the same bits.
         bits |= big_endian_at(at) >> count;
         at += (63 - count) / 8;
         count += (63 - count) / 8 * 8;
