@@ -3,11 +3,11 @@
 //   open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...
 //
 // The paths take turns. In the place of a path @FILE has whole heads of requests, which take turns as well and are
-// counted together. A request goes out on a connection that is free, or on a new one as long as there are fewer
-// than CONNECTIONS; one that has not been sent GIVE_UP_MS after it was due is given up, like that of a client with a
-// timeout. Times count from when a request was due. What is due in the first WARM_UP_S seconds is not counted. Prints
-// JSON: for each path `due`, `given_up`, `late` (with 200 after more than LATE_MS), `broken`, `statuses`, and
-// `times_us`, those of the responses with 200.
+// counted together. All connections are opened at the start, and again when they end. A request goes out on the one
+// that has been free for longest, as clients that know nothing of each other would send it. One that has not been sent
+// GIVE_UP_MS after it was due is given up, like that of a client with a timeout. Times count from when a request was
+// due. What is due in the first WARM_UP_S seconds is not counted. Prints JSON: for each path `due`, `given_up`, `late`
+// (with 200 after more than LATE_MS), `broken`, `statuses`, and `times_us`, those of the responses with 200.
 //
 // bench/overload and bench/compare compile it. It uses nothing but the system, so that it takes as little of the
 // clients' processor as it can.
@@ -103,6 +103,7 @@ class Client {
         pending_.push_back({at, path});
         if (counts(at)) ++results_[path].due;
       }
+      open_connections();
       send_pending(now);
       const int n = wait(events, began + static_cast<uint64_t>(static_cast<double>(made) / rate_ * 1e6));
       for (int i = 0; i < n; ++i) handle(events[static_cast<size_t>(i)].data.u64);
@@ -155,13 +156,10 @@ class Client {
     const uint64_t now = now_us();
     uint64_t us = next_us > now ? std::min<uint64_t>(next_us - now, 10000) : 0;
     // What is pending lacks a connection. That one is free is an event; that a request is given up is not.
-    if (!pending_.empty()) us = may_open() ? 0 : std::min<uint64_t>(us, 1000);
+    if (!pending_.empty()) us = std::min<uint64_t>(us, 1000);
     const timespec most{0, static_cast<long>(us * 1000)};
     return epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &most, nullptr);
   }
-
-  // As many connections are on their way as can be used.
-  bool may_open() const { return !closed_.empty() && connecting_ < std::min(kMaxConnecting, pending_.size()); }
 
   bool counts(uint64_t due_us) const { return due_us >= begin_us_; }
 
@@ -173,12 +171,9 @@ class Client {
         pending_.pop_front();
         continue;
       }
-      if (free_.empty()) {
-        if (may_open()) open();
-        return;
-      }
-      const size_t index = free_.back();
-      free_.pop_back();
+      if (free_.empty()) return;
+      const size_t index = free_.front();
+      free_.pop_front();
       Connection& c = connections_[index];
       c.path = due.path;
       c.due_us = due.at_us;
@@ -187,6 +182,11 @@ class Client {
       const std::string& request = requests.heads[requests.next++ % requests.heads.size()];
       if (send(c.fd, request.data(), request.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request.size())) fail(index);
     }
+  }
+
+  // One attempt for each: a failure is an event of its own, or waits for the next turn.
+  void open_connections() {
+    for (size_t most = closed_.size(); most > 0 && connecting_ < kMaxConnecting; --most) open();
   }
 
   void open() {
@@ -290,7 +290,8 @@ class Client {
   std::vector<Requests> requests_;
   std::vector<Result> results_;
   std::deque<Due> pending_;
-  std::vector<size_t> free_, closed_;
+  std::deque<size_t> free_;
+  std::vector<size_t> closed_;
   size_t connecting_ = 0;
 };
 

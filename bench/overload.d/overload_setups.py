@@ -19,7 +19,7 @@ class Setup:
     ports: tuple                                       # Of the proxy: HTTP/1.1, HTTP/2.
     origin: int
     connections: int                                   # The limit of connections.
-    refuse: str = 'normal'                             # Sluice: the highest priority of requests that may be refused.
+    refuse: str = 'normal'                             # Sluice: the highest priority of requests that may be refused, or none.
     memory_limit: int = 0                              # Sluice: where there is no cgroup, in bytes.
 
 
@@ -66,12 +66,16 @@ def envoy(setup):
 
 
 def sluice(setup):
-    routes = [{'match': {'path': {'prefix': LOW}}, 'priority': 'low', 'forward': 'origin'}, {'forward': 'origin'}]
+    low = {'priority': 'low'} if setup.refuse != 'none' else {}
+    refuse = {'delay': {'refuse': setup.refuse}} if low else {}
+    routes = [{'match': {'path': {'prefix': LOW}}, **low, 'forward': 'origin'}, {'forward': 'origin'}]
     memory = {'memory': {'limit': setup.memory_limit}} if setup.memory_limit else {}
+    # As for nginx. Besides, h2load 1.52 may never end when a connection does just when its time is over (nghttp2 issue 2250).
+    http = {'http1': {'max_requests': 0}, 'routes': routes}
     return json.dumps({
-        'workers': 1, 'overload': {'delay': {'refuse': setup.refuse}, **memory},
+        'workers': 1, 'overload': {**refuse, **memory},
         'limits': {'max_connections': setup.connections},
-        'listeners': [{'name': f'h{version}', 'address': f'{LOCAL}:{port}', 'http': {'routes': routes}}
+        'listeners': [{'name': f'h{version}', 'address': f'{LOCAL}:{port}', 'http': http}
                       for version, port in enumerate(setup.ports, 1)],
         'upstreams': [{'name': 'origin', 'endpoints': [f'{LOCAL}:{setup.origin}']}]})
 

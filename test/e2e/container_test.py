@@ -56,13 +56,16 @@ class Seccomp(TlsTest):
             with self.subTest(default_error=default_error):
                 self.check_profile(seccomp.profile(PROFILE, default_error))
 
-    def check_profile(self, profile):
+    def test_profile_is_enough_with_sandbox(self):
+        self.check_profile(seccomp.profile(PROFILE), sandbox=True)
+
+    def check_profile(self, profile, **top):
         folder = self.temporary_directory()
         log = os.path.join(folder, "access.log")
         origin = self.keep(Origin(http_origin))
         route = {"forward": "main", "buffer": {"requests": "1MiB", "responses": "1MiB"}}
         config = harness.configuration(
-            [f"localhost:{origin.sockname[1]}"], workers=2, watch=True, body_file={"directory": folder},
+            [f"localhost:{origin.sockname[1]}"], workers=2, watch=True, body_file={"directory": folder}, **top,
             listener={"tls": {"certificates": [{"chain": self.server["chain"], "key": self.server["key"]}]},
                       "http": {"access_log": log, "routes": [route]}})
         del config["listeners"][0]["tcp"]

@@ -57,6 +57,18 @@ class HardeningTest(unittest.TestCase):
         self.assertGreater(len(refused), 40)
         self.assertEqual(allowed & refused, set())
 
+    def test_calls_of_serving_are_those_of_the_container_profile(self):
+        """What `sandbox` allows is a part of what packaging/docker/seccomp.json does, but for sanitizers, and has nothing that starts a
+        program or changes the process."""
+        rules = json.loads(source("packaging/docker/seccomp.json"))["syscalls"]
+        allowed = {name for rule in rules if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
+        program = source("src/proxy/server/system_call_filter.cc")
+        table = re.search(r"kServing\[\] = \{(.*?)\n\};", program, re.S)[1]
+        serving = set(re.findall(r"SYS_(\w+)", table.split("#if defined(__SANITIZE_ADDRESS__)")[0]))
+        self.assertGreater(len(serving), 90)
+        self.assertEqual(serving - allowed, set())
+        self.assertEqual(serving & {"execve", "fork", "vfork", "kill", "setuid", "setresuid", "setgroups", "capset", "mkdir", "rename"}, set())
+
     def test_each_line_names_a_test_that_exists(self):
         for row in tables():
             named = re.findall(r"`([\w/]+_test\.(?:py|cc))`((?:: `\w+`(?:, `\w+`)*)?)", row[-1])

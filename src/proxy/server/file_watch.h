@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "proxy/config/model/config.h"
 
 namespace sluice {
 
@@ -38,8 +37,5 @@ class FileWatch {
   const int fd_;
   std::vector<Folder> folders_;
 };
-
-/// The files that a configuration names and that a reload reads: certificates, keys, passwords, error pages and so on.
-std::vector<std::string> files_of(const config::Config& config);
 
 }  // namespace sluice

@@ -20,7 +20,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "proxy/log/log_sink.h"
+#include "proxy/server/config_files.h"
 
 namespace sluice {
 
@@ -185,14 +185,7 @@ bool has_low_port(const config::Config& config) {
 
 void make_log_files(const config::Config& config, const ProcessIds& ids) {
   if (geteuid() != 0) return;
-  const LogDestination& to = config.log.to.destination();
-  if (to.kind == LogDestination::Kind::kFile) make_log_file(to.path, ids);
-  for (const config::Listener& listener : config.listeners) {
-    const config::AccessLog* const log = listener.access_log();
-    if (!log || log->file == "stdout" || log->file == "stderr" || config::names_syslog(log->file)) continue;
-    if (config::names_otlp(log->file)) continue;
-    make_log_file(log->file, ids);
-  }
+  for (const std::string& file : log_files_of(config)) make_log_file(file, ids);
 }
 
 void forbid_new_privileges() { (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }

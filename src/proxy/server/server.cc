@@ -31,6 +31,7 @@
 #include "proxy/server/privileges.h"
 #include "proxy/server/process_report.h"
 #include "proxy/server/reload_words.h"
+#include "proxy/server/sandbox.h"
 #include "proxy/server/system_call_filter.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
@@ -113,6 +114,13 @@ Server::~Server() = default;
 absl::Status Server::run() {
   forbid_new_privileges();
   limit_core_dumps(*generation_.config);
+  if (generation_.config->sandbox) {
+    // Before any thread exists, as Landlock binds only threads that are started later.
+    const AllowedFiles allowed = sandbox_files(*generation_.config, options_.files);
+    if (absl::Status status = restrict_files(allowed); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("sandbox: ", status.message()));
+    }
+  }
   // Set before any thread exists, so that all threads inherit it and only the control loop receives signals.
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -264,6 +272,12 @@ absl::Status Server::start() {
   log_listeners(nullptr);
   apply_admin(*std::move(admin), nullptr);
   if (is_upgrade) predecessors_[0]->report_ready();
+  if (config.sandbox) {
+    if (absl::Status status = allow_used_system_calls(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("sandbox: ", status.message()));
+    }
+    log("sandbox: opens files only in the folders of its configuration and its logs, and starts no programs");
+  }
   return absl::OkStatus();
 }
 

@@ -4,7 +4,9 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <optional>
@@ -14,12 +16,14 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/print.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/listener/listener_state.h"
 #include "proxy/log/run_log.h"
 #include "proxy/resolve/resolver.h"
+#include "proxy/server/config_files.h"
 #include "proxy/server/reload_words.h"
 #include "proxy/server/server.h"
 #include "proxy/server/worker_thread.h"
@@ -41,6 +45,7 @@ void keep_until_restart(const config::Config& current, config::Config& next) {
   keep("body_file", current.body_file, next.body_file);
   keep("user", current.user, next.user);
   keep("core_dumps", current.core_dumps, next.core_dumps);
+  keep("sandbox", current.sandbox, next.sandbox);
 }
 
 }  // namespace
@@ -57,8 +62,13 @@ absl::StatusOr<std::string> Server::reload() {
   if (!changes.ok()) {
     control_counters_.reload_failures.add();
     control_counters_.tls_reload_failures.add();
-    const std::string why = absl::StrCat(changes.status().message(),
-                                         "\nnothing was changed: the previous configuration and files stay in use");
+    std::string why(changes.status().message());
+    if (generation_.config->sandbox && absl::StrContains(why, std::strerror(EACCES))) {
+      absl::StrAppend(&why,
+                      "\nwith `sandbox`, files can be opened only in folders that the configuration at the start "
+                      "named; restart for others");
+    }
+    absl::StrAppend(&why, "\nnothing was changed: the previous configuration and files stay in use");
     log_lines(LogLevel::kError, absl::StrCat("reload: ", why));
     return absl::Status(changes.status().code(), why);
   }

@@ -46,6 +46,9 @@ absl::StatusOr<std::string> Server::upgrade(std::string_view binary) {
     return absl::FailedPreconditionError(phase_ == Phase::kMovingOut ? "an upgrade is already under way"
                                                                      : "the process is draining");
   }
+  if (generation_.config->sandbox) {
+    return absl::FailedPreconditionError("a process with `sandbox` starts no programs: stop it, and start the new one");
+  }
   const std::vector<std::string> command_line = own_command_line();
   if (command_line.empty()) return absl::FailedPreconditionError("the command line is not known, without /proc");
   std::error_code error;

@@ -21,6 +21,7 @@
 #include "proxy/http/message/error_pages.h"
 #include "proxy/http/proxy/body_file.h"
 #include "proxy/log/log_sink.h"
+#include "proxy/server/landlock.h"
 #include "proxy/server/privileges.h"
 #include "proxy/tls/certificate_files.h"
 #include "proxy/tls/tls_files.h"
@@ -46,6 +47,7 @@ class StartupCheck {
 
   void run() {
     check_user();
+    check_kernel();
     check_run_log();
     check_admin();
     check_limits();
@@ -73,6 +75,11 @@ class StartupCheck {
     } else if (purpose_ == CheckFor::kRun) {
       if (const absl::Status may = may_become(*ids); !may.ok()) report_.error("user", may.message());
     }
+  }
+
+  void check_kernel() {
+    if (!config_.sandbox || purpose_ == CheckFor::kReload) return;
+    if (const absl::Status has = has_landlock(); !has.ok()) report_machine("sandbox", has.message());
   }
 
   void check_address(const config::Address& address, const std::string& path) {

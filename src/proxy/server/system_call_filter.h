@@ -12,4 +12,9 @@ namespace sluice {
 /// It does not see what rings of io_uring do: Ring limits that.
 absl::Status refuse_unused_system_calls();
 
+/// Refuses all system calls but those that a process makes once it serves, in all threads and for good: it starts no
+/// program, and changes neither its user nor its root. A refused call fails with EPERM; one that is newer than this
+/// program, with ENOSYS, so that libraries use an older one. Else as above.
+absl::Status allow_used_system_calls();
+
 }  // namespace sluice

@@ -91,6 +91,7 @@ reload: { max_generations: 3 }
 watch: true
 user: "www:web"
 core_dumps: on
+sandbox: true
 log: { level: debug, format: json, to: "syslog:/run/log" }
 admin: { address: [ 127.0.0.1:9901, "unix:/run/admin" ], mode: 0660, token_file: t.txt, envoy_stats: true,
          max_connections: 5, idle_timeout: 6s, header_timeout: 7s, send_timeout: 8s }
@@ -335,6 +336,7 @@ upstreams:
   EXPECT_EQ(config.user.name(), "www");
   EXPECT_EQ(config.user.group(), "web");
   EXPECT_EQ(config.core_dumps, CoreDumps::kOn);
+  EXPECT_TRUE(config.sandbox);
   EXPECT_EQ(config.log.level, LogLevel::kDebug);
   EXPECT_EQ(config.log.format, LogStyle::kJson);
   EXPECT_EQ(config.log.to.destination(), (LogDestination{LogDestination::Kind::kSyslog, "/run/log"}));

@@ -31,6 +31,7 @@ reload:
   max_generations: 8
 watch: false
 core_dumps: auto
+sandbox: false
 log:
   level: info
   format: text

@@ -29,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "proxy/config/load/loader.h"
 #include "proxy/server/system_call_filter.h"
+#include "test/proxy/server/attempts.h"
 
 namespace sluice {
 namespace {
@@ -47,45 +48,12 @@ config::Config with_address(std::string_view address, std::string_view more = ""
                             "f");
 }
 
-// What `run` returns in a child process. The child has no threads but its own.
-std::string in_child(const std::function<std::string()>& run) {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe";
-  const pid_t child = fork();
-  if (child == 0) {
-    const std::string text = run();
-    _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string text;
-  char piece[4096];
-  for (ssize_t got; (got = read(ends[0], piece, sizeof piece)) > 0;) text.append(piece, static_cast<size_t>(got));
-  close(ends[0]);
-  waitpid(child, nullptr, 0);
-  return text;
-}
-
 // Changes the user and returns "", or why it could not.
 std::string drop(bool keeps_low_ports) {
   forbid_new_privileges();
   const absl::StatusOr<ProcessIds> ids = find_process_ids(user_of(kUser));
   if (!ids.ok()) return std::string(ids.status().message());
   return std::string(become(*ids, keeps_low_ports).message());
-}
-
-// The names of the attempts that succeed.
-std::string try_all(std::initializer_list<std::pair<const char*, std::function<bool()>>> attempts) {
-  std::string succeeded;
-  for (const auto& [name, attempt] : attempts) {
-    if (attempt()) absl::StrAppend(&succeeded, name, "; ");
-  }
-  return succeeded;
-}
-
-bool can_open(const char* path, int flags) {
-  const int fd = open(path, flags);
-  if (fd >= 0) close(fd);
-  return fd >= 0;
 }
 
 bool can_bind(uint16_t port) {

@@ -364,6 +364,10 @@ void describe(V& v, Config& c) {
   v.field("core_dumps", c.core_dumps,
           "Whether a crash may leave a core dump, which has private keys in it. `off`: no, and no other process of the "
           "same user can read the memory. `auto`: `off` with `user`, otherwise as the system has it.");
+  v.field(
+      "sandbox", c.sandbox,
+      "Whether the process can open only files in the folders of its configuration and its logs, make only the system "
+      "calls that serving takes, and start no program, which includes an upgrade. See docs/operating/hardening.md.");
   v.field("log", c.log, "The run-time log: what happens to the proxy and its endpoints.");
   v.field(
       "admin", c.admin,

@@ -169,6 +169,7 @@ struct Config {
   bool watch = false;  ///< Whether changes of the configuration's files are applied without a command.
   ProcessUser user;    ///< Whom a process that is started as root changes to, once it has bound its addresses.
   CoreDumps core_dumps = CoreDumps::kAuto;
+  bool sandbox = false;  ///< Whether the process opens only the files and makes only the calls that it needs.
   Log log;
   std::optional<Admin> admin;
   Limits limits;
