@@ -63,8 +63,8 @@ absl::Status allow(int ruleset, const std::string& path, uint64_t folder_rights,
 absl::Status has_landlock() {
   if (version() >= 1) return absl::OkStatus();
   return absl::UnimplementedError(
-      "this kernel has no Landlock, or a container refuses it: it takes Linux 5.13, with `landlock` in `lsm=`; or leave "
-      "the key out");
+      "this kernel has no Landlock, or a container refuses it: it takes Linux 5.13, with `landlock` in `lsm=`; or "
+      "leave the key out");
 }
 
 absl::Status restrict_files(const AllowedFiles& allowed) {
