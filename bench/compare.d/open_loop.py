@@ -49,7 +49,7 @@ def open_loop(scenario, metrics, directory, rate=0):
 
 def times_at(case, program, rate):
     """The times of all requests, in us."""
-    command = [program, case.port, f'{rate:.1f}', CONNECTIONS, WARM_UP_S, case.options.dur, GIVE_UP_MS, LATE_MS, '/small']
+    command = [program, case.port, f'{rate:.1f}', CONNECTIONS, 'spare', WARM_UP_S, case.options.dur, GIVE_UP_MS, LATE_MS, '/small']
     cpu = case.options.cpus[1]
     idle, start = idle_seconds(cpu), time.monotonic()
     child = Child('open_loop', command, cpu, case.directory)

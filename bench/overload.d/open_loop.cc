@@ -1,16 +1,18 @@
 // A client with an open loop: requests fall due at a fixed rate, whatever becomes of the earlier ones.
 //
-//   open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...
+//   open_loop PORT RATE CONNECTIONS spare|each WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...
 //
 // The paths take turns. In the place of a path @FILE has whole heads of requests, which take turns as well and are
-// counted together. All connections are opened at the start, and again when they end. A request goes out on the one
-// that has been free for longest, as clients that know nothing of each other would send it. One that has not been sent
-// GIVE_UP_MS after it was due is given up, like that of a client with a timeout. Times count from when a request was
-// due. What is due in the first WARM_UP_S seconds is not counted. Prints JSON: for each path `due`, `given_up`, `late`
-// (with 200 after more than LATE_MS), `broken`, `statuses`, and `times_us`, those of the responses with 200.
+// counted together. `spare`: a request goes out on the connection that was used last, and on a new one only when none
+// is free, so that few are busy. `each`: all connections are opened at the start, and again when they end, and a
+// request goes out on the one that has been free for longest, as if each were that of another client. A request that
+// has not been sent GIVE_UP_MS after it was due is given up, like that of a client with a timeout. Times count from
+// when a request was due. What is due in the first WARM_UP_S seconds is not counted. Prints JSON: for each path `due`,
+// `given_up`, `late` (with 200 after more than LATE_MS), `broken`, `statuses`, and `times_us`, those of the responses
+// with 200.
 //
-// bench/overload and bench/compare compile it. It uses nothing but the system, so that it takes as little of the
-// clients' processor as it can.
+// bench/overload, bench/compare, bench/growth and bench/pushes compile it. It uses nothing but the system, so that it
+// takes as little of the clients' processor as it can.
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -76,14 +78,15 @@ class Client {
       : port_(static_cast<uint16_t>(std::atoi(arguments[0]))),
         rate_(std::atof(arguments[1])),
         connections_(static_cast<size_t>(std::atol(arguments[2]))),
-        begin_us_(now_us() + static_cast<uint64_t>(std::atof(arguments[3]) * 1e6)),
-        end_us_(begin_us_ + static_cast<uint64_t>(std::atof(arguments[4]) * 1e6)),
-        give_up_us_(static_cast<uint64_t>(std::atol(arguments[5])) * 1000),
-        late_us_(static_cast<uint64_t>(std::atol(arguments[6])) * 1000),
+        each_(std::strcmp(arguments[3], "each") == 0),
+        begin_us_(now_us() + static_cast<uint64_t>(std::atof(arguments[4]) * 1e6)),
+        end_us_(begin_us_ + static_cast<uint64_t>(std::atof(arguments[5]) * 1e6)),
+        give_up_us_(static_cast<uint64_t>(std::atol(arguments[6])) * 1000),
+        late_us_(static_cast<uint64_t>(std::atol(arguments[7])) * 1000),
         epoll_(epoll_create1(0)),
         results_(static_cast<size_t>(paths)) {
     for (int i = 0; i < paths; ++i) {
-      const std::string path = arguments[7 + i];
+      const std::string path = arguments[8 + i];
       requests_.push_back({path[0] == '@' ? heads_of(path.substr(1))
                                           : std::vector{"GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"}});
     }
@@ -103,7 +106,7 @@ class Client {
         pending_.push_back({at, path});
         if (counts(at)) ++results_[path].due;
       }
-      open_connections();
+      if (each_) open_all();
       send_pending(now);
       const int n = wait(events, began + static_cast<uint64_t>(static_cast<double>(made) / rate_ * 1e6));
       for (int i = 0; i < n; ++i) handle(events[static_cast<size_t>(i)].data.u64);
@@ -156,9 +159,14 @@ class Client {
     const uint64_t now = now_us();
     uint64_t us = next_us > now ? std::min<uint64_t>(next_us - now, 10000) : 0;
     // What is pending lacks a connection. That one is free is an event; that a request is given up is not.
-    if (!pending_.empty()) us = std::min<uint64_t>(us, 1000);
+    if (!pending_.empty()) us = may_open() ? 0 : std::min<uint64_t>(us, 1000);
     const timespec most{0, static_cast<long>(us * 1000)};
     return epoll_pwait2(epoll_, events.data(), static_cast<int>(events.size()), &most, nullptr);
+  }
+
+  // As many spare connections are on their way as can be used.
+  bool may_open() const {
+    return !each_ && !closed_.empty() && connecting_ < std::min(kMaxConnecting, pending_.size());
   }
 
   bool counts(uint64_t due_us) const { return due_us >= begin_us_; }
@@ -171,9 +179,12 @@ class Client {
         pending_.pop_front();
         continue;
       }
-      if (free_.empty()) return;
-      const size_t index = free_.front();
-      free_.pop_front();
+      if (free_.empty()) {
+        if (may_open()) open();
+        return;
+      }
+      const size_t index = each_ ? free_.front() : free_.back();
+      each_ ? free_.pop_front() : free_.pop_back();
       Connection& c = connections_[index];
       c.path = due.path;
       c.due_us = due.at_us;
@@ -185,7 +196,7 @@ class Client {
   }
 
   // One attempt for each: a failure is an event of its own, or waits for the next turn.
-  void open_connections() {
+  void open_all() {
     for (size_t most = closed_.size(); most > 0 && connecting_ < kMaxConnecting; --most) open();
   }
 
@@ -285,6 +296,7 @@ class Client {
   const uint16_t port_;
   const double rate_;
   std::vector<Connection> connections_;
+  const bool each_;
   const uint64_t begin_us_, end_us_, give_up_us_, late_us_;
   const int epoll_;
   std::vector<Requests> requests_;
@@ -298,12 +310,12 @@ class Client {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 9) {
-    std::fprintf(stderr, "open_loop PORT RATE CONNECTIONS WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...\n");
+  if (count < 10 || (std::string_view(arguments[4]) != "spare" && std::string_view(arguments[4]) != "each")) {
+    std::fprintf(stderr, "open_loop PORT RATE CONNECTIONS spare|each WARM_UP_S SECONDS GIVE_UP_MS LATE_MS PATH...\n");
     return 2;
   }
   prctl(PR_SET_TIMERSLACK, 1);  // Otherwise each wait is 50 us longer.
-  Client client(arguments + 1, count - 8);
+  Client client(arguments + 1, count - 9);
   client.run();
   client.print();
   return 0;

@@ -15,8 +15,8 @@ namespace {
 
 using std::filesystem::path;
 
-// For names of hosts and users, certificates of authorities, time zones, libraries that the C library loads, and what
-// the kernel says about the process and the machine. The file itself, for the names of functions in profiles.
+// Names of hosts and users, certificates of authorities, time zones, libraries, and the kernel's files about the
+// process and the machine; and the program's file, which profiles read the names of functions from.
 constexpr const char* kSystem[] = {"/etc", "/usr", "/lib", "/lib64", "/proc", "/sys", "/dev", "/proc/self/exe"};
 constexpr const char* kNameServers = "/etc/resolv.conf";
 
@@ -31,7 +31,7 @@ path real(const path& name) {
   return error ? name : found;
 }
 
-// Its folder, and that of the file that it is a link to.
+// The folder of the file and, if it is a symbolic link, that of its target.
 void add_folders(const std::string& file, std::vector<std::string>& folders) {
   for (std::string folder : {folder_of(file), folder_of(real(file))}) {
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));

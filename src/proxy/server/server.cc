@@ -31,8 +31,6 @@
 #include "proxy/server/privileges.h"
 #include "proxy/server/process_report.h"
 #include "proxy/server/reload_words.h"
-#include "proxy/server/sandbox.h"
-#include "proxy/server/system_call_filter.h"
 #include "proxy/server/worker_thread.h"
 #include "proxy/tls/tls_files.h"
 #include "sluice/version.h"
@@ -114,13 +112,7 @@ Server::~Server() = default;
 absl::Status Server::run() {
   forbid_new_privileges();
   limit_core_dumps(*generation_.config);
-  if (generation_.config->sandbox) {
-    // Before any thread exists, as Landlock binds only threads that are started later.
-    const AllowedFiles allowed = sandbox_files(*generation_.config, options_.files);
-    if (absl::Status status = restrict_files(allowed); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("sandbox: ", status.message()));
-    }
-  }
+  if (absl::Status status = begin_sandbox(); !status.ok()) return status;
   // Set before any thread exists, so that all threads inherit it and only the control loop receives signals.
   const sigset_t signals = handled_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -271,37 +263,8 @@ absl::Status Server::start() {
                    " max_connections=", max_connections()));
   log_listeners(nullptr);
   apply_admin(*std::move(admin), nullptr);
+  if (absl::Status status = complete_sandbox(); !status.ok()) return status;
   if (is_upgrade) predecessors_[0]->report_ready();
-  if (config.sandbox) {
-    if (absl::Status status = allow_used_system_calls(); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("sandbox: ", status.message()));
-    }
-    log("sandbox: opens files only in the folders of its configuration and its logs, and starts no programs");
-  }
-  return absl::OkStatus();
-}
-
-// Everything is open by now that may need root.
-absl::Status Server::change_user(const ProcessIds& ids) {
-  const config::Config& config = *generation_.config;
-  const bool was_root = geteuid() == 0;
-  if (absl::Status changed = become(ids, has_low_port(config)); !changed.ok()) return changed;
-  limit_core_dumps(config);
-  log(absl::StrCat("runs as ", ids.user, ": ", describe_process()));
-  // The process of an upgrade has inherited that.
-  if (const absl::Status refused = was_root ? refuse_unused_system_calls() : absl::OkStatus(); !refused.ok()) {
-    warn(absl::StrCat("system calls that are never needed stay possible: ", refused.message()));
-  }
-  // A reload and an upgrade read and check the same again, as that user.
-  std::vector<std::string> files;
-  const absl::Status again = options_.load ? options_.load(files).status() : absl::OkStatus();
-  if (!again.ok()) {
-    log_lines(LogLevel::kWarning, absl::StrCat("a reload or an upgrade would fail now, because ", ids.user,
-                                               " may not do what root could: ", again.message()));
-  }
-  if (access("/proc/self/exe", X_OK) != 0) {
-    warn(absl::StrCat("an upgrade would fail now, because ", ids.user, " may not execute the program's file"));
-  }
   return absl::OkStatus();
 }
 

@@ -95,6 +95,8 @@ class Server {
 
   absl::Status start();
   absl::Status change_user(const ProcessIds& ids);
+  absl::Status begin_sandbox();
+  absl::Status complete_sandbox();
   absl::StatusOr<AdminPreparation> prepare_admin(const config::Config& config);
   void apply_admin(AdminPreparation prepared, const config::Config* before);
   void drop_admin(const AdminPreparation& prepared);

@@ -91,11 +91,10 @@ constexpr long kRefused[] = {
 #endif
 };
 
-// What a process makes once it serves, and what the C library and BoringSSL may use for that. Each is in
-// packaging/docker/seccomp.json as well, which also has what a start
-// and an upgrade need.
+// The system calls of a process that serves, and of the C library and BoringSSL in it. Each is in
+// packaging/docker/seccomp.json as well, which also has those of a start and of an upgrade.
 constexpr long kServing[] = {
-    // Files, and what is not one: descriptors of any kind.
+    // Files and descriptors.
     SYS_openat,
     SYS_close,
     SYS_close_range,
@@ -250,7 +249,7 @@ constexpr long kServing[] = {
 #endif
 };
 
-// Newer than all of the above. 451 is cachestat, Linux 6.5.
+// The first call that is newer than all of the above: cachestat, Linux 6.5.
 constexpr uint32_t kFirstUnknown = 451;
 
 constexpr uint32_t kNamespaces =

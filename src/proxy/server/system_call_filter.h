@@ -12,9 +12,10 @@ namespace sluice {
 /// It does not see what rings of io_uring do: Ring limits that.
 absl::Status refuse_unused_system_calls();
 
-/// Refuses all system calls but those that a process makes once it serves, in all threads and for good: it starts no
-/// program, and changes neither its user nor its root. A refused call fails with EPERM; one that is newer than this
-/// program, with ENOSYS, so that libraries use an older one. Else as above.
+/// Refuses, in all threads and for good, all system calls but those of a process that serves. It can no longer start a
+/// program, or change its user or its root. A refused call fails with EPERM. A call that is newer than this program
+/// fails with ENOSYS, so that libraries use an older one. Requires no_new_privs. The error is for the user; nothing has
+/// changed then.
 absl::Status allow_used_system_calls();
 
 }  // namespace sluice
